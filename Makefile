@@ -1,0 +1,103 @@
+# te: libte and the te-* commands. GNU make. `make V=1` shows the commands, `make help` the targets.
+PREFIX     ?= /usr/local
+LIBDIR     ?= $(PREFIX)/lib
+DESTDIR    ?=
+CC         ?= cc
+PKG_CONFIG ?= pkg-config
+CFLAGS     ?= -O2 -g
+SCDOC      ?= scdoc
+WERROR     ?= -Werror
+VERSION    := $(shell cat VERSION)
+SONAME     := libte.so.0
+O          := build$(if $(ASAN),-asan)$(if $(TSAN),-tsan)
+
+WARN := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes -Wwrite-strings \
+	-Wno-format-truncation $(WERROR)
+SAN  := $(if $(ASAN),-fsanitize=address -fsanitize=undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
+	$(if $(TSAN),-fsanitize=thread -fno-omit-frame-pointer)
+
+# Needed by libte, then by single commands.
+PKGS     := jansson libcurl hiredis hwloc numa
+CMD_PKGS := jansson libmicrohttpd sqlite3
+# $(shell) once: pkg-config is slow.
+PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) $(CMD_PKGS))
+LIB_LIBS   := $(shell $(PKG_CONFIG) --libs $(PKGS)) -pthread
+CMD_LIBS   := $(shell $(PKG_CONFIG) --libs $(CMD_PKGS)) -lm
+
+LIB_DIRS := base host segment meta transport compat engine
+LIB_SRC  := $(wildcard $(LIB_DIRS:%=lib/%/*.c) $(LIB_DIRS:%=lib/%/*/*.c))
+HEADERS  := $(wildcard lib/include/*.h)
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DTE_VERSION='"$(VERSION)"' -Ilib/include -Ilib -fPIC -pthread \
+	-fvisibility=default $(WARN) $(SAN) $(PKG_CFLAGS) $(CFLAGS)
+
+# A command is cmd/te-NAME.c, or the folder cmd/te-NAME/ where one file would be too long.
+CMDS     := $(sort $(patsubst cmd/%.c,%,$(wildcard cmd/te-*.c)) $(patsubst cmd/%/,%,$(wildcard cmd/te-*/)))
+CMD_COMMON := $(filter-out cmd/te-%,$(wildcard cmd/*.c))
+TESTS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
+MANS     := $(patsubst man/%.scd,%,$(wildcard man/*.scd))
+
+all: $(CMDS:%=$O/%) $O/libte.a $O/$(SONAME) $O/te.pc $(MANS:%=$O/man/%)
+
+help:
+	@echo 'make | make check | check-unit | check-e2e | lint | install PREFIX= DESTDIR= | clean; ASAN=1 or TSAN=1 build apart'
+
+$O/libte.a: $(LIB_SRC:%.c=$O/%.o)
+	$(Q_AR)rm -f $@ && $(AR) rcs $@ $^
+$O/$(SONAME): $(LIB_SRC:%.c=$O/%.o) lib/libte.map
+	$(Q_LD)$(CC) -shared $(ALL_CFLAGS) $(LDFLAGS) -Wl,-soname,$(SONAME) -Wl,--version-script=lib/libte.map \
+		-o $@ $(filter %.o,$^) $(LIB_LIBS)
+	@ln -sf $(SONAME) $O/libte.so
+$O/te.pc: lib/te.pc.in VERSION Makefile
+	@mkdir -p $(@D)
+	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PKGS@|$(PKGS)|' $< > $@
+
+cmd_objs = $(patsubst %.c,$O/%.o,$(wildcard cmd/$(1).c cmd/$(1)/*.c))
+define CMD_RULE
+$O/$(1): $(call cmd_objs,$(1)) $(CMD_COMMON:%.c=$O/%.o) $O/libte.a
+	$$(Q_LD)$$(CC) $$(ALL_CFLAGS) $$(LDFLAGS) -o $$@ $$^ $$(LIB_LIBS) $$(CMD_LIBS)
+endef
+$(foreach c,$(CMDS),$(eval $(call CMD_RULE,$c)))
+
+# Unit tests may also look at what two commands share (cmd/*.c).
+$(TESTS:%=$O/%): $O/%: $O/tests/unit/%.o $(CMD_COMMON:%.c=$O/%.o) $O/libte.a
+	$(Q_LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIB_LIBS) $(CMD_LIBS)
+$O/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(Q_CC)$(CC) $(ALL_CFLAGS) $(if $(filter cmd/% tests/%,$<),-Icmd) -MMD -MP -c -o $@ $<
+$O/man/%: man/%.scd
+	@mkdir -p $(@D)
+	$(Q_MAN)$(SCDOC) < $< > $@
+
+check: check-unit check-e2e
+check-unit: all $(TESTS:%=$O/%)
+	scripts/check-layers
+	O=$O PATH=$(CURDIR)/$O:$$PATH prove -e '' $(sort $(TESTS:%=$O/%))
+check-e2e: all
+	O=$O PATH=$(CURDIR)/$O:$$PATH prove -e bats $(or $(E2E),$(sort $(wildcard tests/e2e/*.bats)))
+lint:
+	scripts/lint
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/te $(DESTDIR)$(LIBDIR)/pkgconfig
+	install $(CMDS:%=$O/%) $(DESTDIR)$(PREFIX)/bin
+	install -m644 $(HEADERS) $(DESTDIR)$(PREFIX)/include/te
+	install -m644 $O/libte.a $(DESTDIR)$(LIBDIR)
+	install $O/$(SONAME) $(DESTDIR)$(LIBDIR)
+	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libte.so
+	install -m644 $O/te.pc $(DESTDIR)$(LIBDIR)/pkgconfig
+	for m in $(MANS); do install -D -m644 $O/man/$$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$$m; done
+	install -D -m644 completions/te.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/te
+	for c in $(CMDS); do ln -sf te $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$c; done
+clean:
+	rm -rf build build-asan build-tsan
+.PHONY: all help check check-unit check-e2e lint install clean
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+ifndef V
+Q_CC  = @echo "  CC   $@";
+Q_LD  = @echo "  LD   $@";
+Q_AR  = @echo "  AR   $@";
+Q_MAN = @echo "  MAN  $@";
+endif
+-include $(shell find $O -name '*.d' 2>/dev/null)

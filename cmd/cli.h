@@ -1,0 +1,50 @@
+/* cli.h - what all te commands share: common options, exit status, sizes, errors. */
+#ifndef TE_CLI_H
+#define TE_CLI_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "te.h"
+
+enum { CLI_OK = 0, CLI_FAIL = 1, CLI_USAGE = 2 };
+
+struct cli {
+	const char *metadata;		/* -m, else NULL: libte reads MC_METADATA_SERVER itself */
+	const char *name;		/* -n, else NULL */
+	bool json;
+	int verbose;			/* 0, 1 = INFO, 2 = TRACE; -1 = quiet */
+};
+
+/*
+ * argp_parse() with the common options as a child (keys of the command must be < 0x1000; 'h', 'j', 'm', 'n', 'q',
+ * 'v', 'V' are taken), usage errors as one line on stderr and exit 2, --help on stdout, and every long option
+ * also accepted with underscores for dashes. input is the command's own state; *cli is filled.
+ * Applies -v/-q to the log. --env prints the tunables and exits.
+ */
+void cli_parse(const struct argp *argp, int argc, char **argv, struct cli *cli, void *input);
+/* The children that every command's argp must name. */
+extern const struct argp_child cli_children[];
+
+/* "te-x: message" on stderr; returns CLI_FAIL. */
+int cli_error(const struct te_err *err);
+/* printf form of the same; status is returned. */
+int cli_fail(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* For option parsers: one line that names the option's value, exit 2. */
+void cli_usage(const struct argp_state *state, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3), noreturn));
+/* Last act of every main: a full disk or closed pipe is a failure too. */
+int cli_finish(int status);
+
+/* "64K", "1G", "17", binary; 1..2^62. false: not a size. */
+bool cli_size(const char *text, uint64_t *out);
+/* Whole decimal in [min, max]. */
+bool cli_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out);
+/* Seconds, fractions allowed, >= 0: "10", "0.5", "10s", "500ms", "2m". */
+bool cli_seconds(const char *text, double *out);
+
+/* A signalfd for SIGINT and SIGTERM, which are blocked for all threads started later. -1 and a message on failure. */
+int cli_signals(void);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * out.h - text and JSON output of the commands, after one pattern: a command fills a plain struct, and a table of
+ * functions (one table for text, one for JSON) prints it. No `if (json)` elsewhere.
+ */
+#ifndef TE_OUT_H
+#define TE_OUT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* One document on stdout, indented on a terminal and compact otherwise, and a newline; takes the reference. */
+void out_json(json_t *doc);
+/* "1.50 GB/s"-like: value in decimal units with three significant digits, into buf; returns buf. */
+const char *out_bytes(double bytes, char *buf, size_t size);
+/* Colour and progress: stderr/stdout a terminal, and NO_COLOR unset. */
+bool out_is_terminal(FILE *f);
+
+#endif
