@@ -22,9 +22,12 @@ struct te_region {
 	int memfd;			/* te_alloc() memory: the fd that it maps, else -1 */
 	uint64_t memfd_offset;		/* where addr lies in memfd */
 	int page_slot;			/* row in the control page (shm.h), -1 when none; ... to here */
-	_Atomic uint32_t refs;		/* users now; waited for by te_regions_remove() */
-	_Atomic bool gone;		/* being removed: take no new reference */
+	_Atomic uint32_t refs;		/* users now, and TE_REGION_GONE; waited for by te_regions_remove() */
 };
+
+/* In refs: being removed, no new reference from the table. One word with the count, since the last
+   te_region_put() may not look at a region that its subtraction gave up. */
+#define TE_REGION_GONE 0x80000000u
 
 struct te_regions;
 
