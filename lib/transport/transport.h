@@ -19,6 +19,7 @@
 #include "transport/region.h"
 
 struct te_peer;
+struct te_task;
 
 /* One piece of a request. */
 struct te_slice {
@@ -32,6 +33,10 @@ struct te_slice {
 	uint8_t op;			/* enum te_op */
 	uint8_t attempt;		/* 0 at first */
 	int32_t status;			/* set before it comes back: 0 or negative errno */
+
+	/* The engine's. */
+	struct te_task *task;
+	_Atomic bool lent;		/* between submit and sink */
 
 	/* The transport's own while it has the slice. */
 	_Atomic(void *) conn;
@@ -69,6 +74,9 @@ struct te_peer {
 	struct te_transport *transport;
 	_Atomic uint32_t refs;		/* the engine's */
 	struct te_seg *seg;		/* the engine's */
+	struct te_peer *all_next;	/* the engine's */
+	_Atomic uint64_t piece;		/* set by the transport, may change: longer requests are cut into pieces of so many
+					   bytes (tcp: 1 MiB, so that they spread over connections); 0: never cut */
 	_Atomic uint64_t slices, bytes, retries;	/* finished well; updated once a burst, by the transport (retries: engine) */
 	char local[96], remote[256];	/* for struct te_path; local may change while connecting: racy reads are harmless
 					   only under the engine's care, so set both in peer_open and leave them */
