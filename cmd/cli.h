@@ -18,9 +18,10 @@ struct cli {
 };
 
 /*
- * argp_parse() with the common options as a child (keys of the command must be < 0x1000; 'h', 'j', 'm', 'n', 'q',
+ * Sets *cli and calls argp_parse() with the common options as a child (keys of the command must be < 0x1000; 'h', 'j', 'm', 'n', 'q',
  * 'v', 'V' are taken), usage errors as one line on stderr and exit 2, --help on stdout, and every long option
- * also accepted with underscores for dashes. input is the command's own state; *cli is filled.
+ * also accepted with underscores for dashes (rewritten in place: argv[] that has underscores must be writable).
+ * input is the command's own state, as in argp_parse(). Parsers report bad values with cli_usage(), not argp_error().
  * Applies -v/-q to the log. --env prints the tunables and exits.
  */
 void cli_parse(const struct argp *argp, int argc, char **argv, struct cli *cli, void *input);
@@ -31,11 +32,17 @@ extern const struct argp_child cli_children[];
 int cli_error(const struct te_err *err);
 /* printf form of the same; status is returned. */
 int cli_fail(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* For option parsers: one line that names the option's value, exit 2. */
+/* For option parsers and whoever checks options later (state NULL): "te-x: message; try te-x --help", exit 2. */
 void cli_usage(const struct argp_state *state, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
 /* Last act of every main: a full disk or closed pipe is a failure too. */
 int cli_finish(int status);
+
+/*
+ * Boolean flags as the Mooncake programs have them: --NAME, --NAME=true|false, --noNAME. The option table has NAME with
+ * OPTION_ARG_OPTIONAL and, hidden, "noNAME"; this gives the value of the first (arg NULL: true), or a usage error.
+ */
+bool cli_switch(const struct argp_state *state, const char *option, const char *arg);
 
 /* "64K", "1G", "17", binary; 1..2^62. false: not a size. */
 bool cli_size(const char *text, uint64_t *out);

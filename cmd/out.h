@@ -12,7 +12,7 @@
 
 /* One document on stdout, indented on a terminal and compact otherwise, and a newline; takes the reference. */
 void out_json(json_t *doc);
-/* "1.50 GB/s"-like: value in decimal units with three significant digits, into buf; returns buf. */
+/* "1.50 GB": value in decimal units with three significant digits, into buf; returns buf. */
 const char *out_bytes(double bytes, char *buf, size_t size);
 /* Colour and progress: stderr/stdout a terminal, and NO_COLOR unset. */
 bool out_is_terminal(FILE *f);
