@@ -7,10 +7,10 @@
 #include <stdint.h>
 #include <time.h>
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define container_of(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define ARRAY_SIZE(a)		      (sizeof(a) / sizeof((a)[0]))
+#define container_of(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))
+#define MIN(a, b)		      ((a) < (b) ? (a) : (b))
+#define MAX(a, b)		      ((a) > (b) ? (a) : (b))
 
 enum { TE_NSEC_PER_MSEC = 1000000 };
 #define TE_NSEC_PER_SEC 1000000000ull
