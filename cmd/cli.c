@@ -192,7 +192,7 @@ static const struct argp_option *match_short(const struct argp *argp, int key)
 	for (o = argp->options; o && !is_end(o); o++) {
 		if (!(o->flags & OPTION_ALIAS))
 			real = o;
-		if (o->key == key && isprint(key) && !(o->flags & OPTION_DOC))
+		if (o->key == key && !(o->flags & OPTION_DOC))
 			return real;
 	}
 	for (c = argp->children; c && c->argp; c++) {

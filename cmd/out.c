@@ -1,7 +1,11 @@
 /* out.c - text and JSON output of the commands. */
 #include "out.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 void out_json(json_t *doc)
@@ -13,6 +17,64 @@ void out_json(json_t *doc)
 	json_dumpf(doc, stdout, flags);
 	putchar('\n');
 	json_decref(doc);
+}
+
+static int write_doc(int fd, const json_t *doc)
+{
+	char *text = json_dumps(doc, JSON_COMPACT | JSON_REAL_PRECISION(12));
+	int rc = -ENOMEM;
+
+	if (text)
+		rc = dprintf(fd, "%s\n", text) < 0 ? -errno : 0;
+	free(text);
+	if (close(fd) != 0 && !rc)
+		rc = -errno;
+	return rc;
+}
+
+static int write_in_place(const char *path, const json_t *doc)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : write_doc(fd, doc);
+}
+
+static int write_and_rename(const char *path, const json_t *doc)
+{
+	char tmp[4096];
+	int fd, rc;
+
+	if (snprintf(tmp, sizeof(tmp), "%s.%ld.tmp", path, (long)getpid()) >= (int)sizeof(tmp))
+		return -ENAMETOOLONG;
+	fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return -errno;
+	rc = write_doc(fd, doc);
+	if (!rc && rename(tmp, path) != 0)
+		rc = -errno;
+	if (rc)
+		unlink(tmp);
+	return rc;
+}
+
+static bool is_special(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+int out_file(const char *path, const json_t *doc, struct te_err *err)
+{
+	int rc = is_special(path) ? write_in_place(path, doc) : write_and_rename(path, doc);
+
+	return rc ? te_fail(err, rc, "cannot write '%s': %s", path, strerror(-rc)) : 0;
+}
+
+void out_file_remove(const char *path)
+{
+	if (!is_special(path))
+		unlink(path);
 }
 
 const char *out_bytes(double bytes, char *buf, size_t size)

@@ -10,8 +10,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "te_err.h"
+
 /* One document on stdout, indented on a terminal and compact otherwise, and a newline; takes the reference. */
 void out_json(json_t *doc);
+/* The same document into a file that appears whole: written beside it, then renamed. What is no regular file (a pipe,
+   /dev/stderr) is written to as it is. doc stays the caller's. */
+int out_file(const char *path, const json_t *doc, struct te_err *err);
+/* Take it away again, if it is a regular file. */
+void out_file_remove(const char *path);
 /* "1.50 GB": value in decimal units with three significant digits, into buf; returns buf. */
 const char *out_bytes(double bytes, char *buf, size_t size);
 /* Colour and progress: stderr/stdout a terminal, and NO_COLOR unset. */
