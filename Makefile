@@ -34,6 +34,8 @@ ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DTE_VERSION='"$(VERSION)"' -Ilib/include 
 CMDS     := $(sort $(patsubst cmd/%.c,%,$(wildcard cmd/te-*.c)) $(patsubst cmd/%/,%,$(wildcard cmd/te-*/)))
 CMD_COMMON := $(filter-out cmd/te-%,$(wildcard cmd/*.c))
 TESTS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
+# Small programs over te.h that the e2e tests run.
+PROGS    := $(patsubst tests/e2e/progs/%.c,progs/%,$(wildcard tests/e2e/progs/*.c))
 MANS     := $(patsubst man/%.scd,%,$(wildcard man/*.scd))
 
 all: $(CMDS:%=$O/%) $O/libte.a $O/$(SONAME) $O/te.pc $(MANS:%=$O/man/%)
@@ -61,6 +63,10 @@ $(foreach c,$(CMDS),$(eval $(call CMD_RULE,$c)))
 # Unit tests may also look at what two commands share (cmd/*.c).
 $(TESTS:%=$O/%): $O/%: $O/tests/unit/%.o $(CMD_COMMON:%.c=$O/%.o) $O/libte.a
 	$(Q_LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIB_LIBS) $(CMD_LIBS)
+$(PROGS:%=$O/%): $O/progs/%: $O/tests/e2e/progs/%.o $O/libte.a
+	@mkdir -p $(@D)
+	$(Q_LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIB_LIBS)
+progs: $(PROGS:%=$O/%)
 $O/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(Q_CC)$(CC) $(ALL_CFLAGS) $(if $(filter cmd/% tests/%,$<),-Icmd) -MMD -MP -c -o $@ $<
@@ -90,7 +96,7 @@ install: all
 	for c in $(CMDS); do ln -sf te $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$c; done
 clean:
 	rm -rf build build-asan build-tsan
-.PHONY: all help check check-unit check-e2e lint install clean
+.PHONY: all progs help check check-unit check-e2e lint install clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
