@@ -24,7 +24,7 @@ struct te_task;
 /* One piece of a request. */
 struct te_slice {
 	struct te_slice *next;		/* owner's: list given to submit or to the sink, transport's queue between */
-	struct te_peer *peer;		/* set by the engine before submit */
+	_Atomic(struct te_peer *) peer;	/* set by the engine before submit */
 	void *local;
 	uint64_t remote;		/* address in the target */
 	uint64_t len;			/* > 0 */

@@ -1,0 +1,393 @@
+/* engine.c - opening and closing an engine: names, ports, transports, in order and in reverse. */
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/daemon.h"
+#include "host/addr.h"
+#include "host/sock.h"
+
+const char *te_version(void)
+{
+	return TE_VERSION;
+}
+
+/* ---- name and port ------------------------------------------------------------------------ */
+
+struct wish { /* what local_server_name asks for */
+	char host[256];
+	unsigned port;
+	bool has_host, has_port;
+};
+
+static int read_name(struct te_engine *e, const char *given, struct wish *w, struct te_err *err)
+{
+	char own[256];
+
+	if (given && *given) {
+		e->name = te_strdup(given);
+		w->has_host = true;
+		if (!strchr(given, '/') &&
+		    !te_addr_split(given, w->host, sizeof(w->host), &w->port, &w->has_port))
+			return te_fail(err, -EINVAL, "'%s' is not a name, host or host:port",
+				       given);
+	} else {
+		te_host_name(own, sizeof(own));
+		e->name = te_strdup(own);
+	}
+	return e->name ? 0 : te_fail(err, -ENOMEM, "out of memory");
+}
+
+static int choose_host(struct te_engine *e, const struct wish *w, struct te_err *err)
+{
+	if (w->has_host && w->host[0] && (e->p2p || e->conf.legacy_rpc_port)) {
+		te_strlcpy(e->host, w->host, sizeof(e->host));
+		return 0;
+	}
+	return te_addr_own(&e->conf, e->host, sizeof(e->host), err);
+}
+
+/* The listening socket of the daemon, or negative errno. */
+static int bind_rpc(struct te_engine *e, const struct wish *w, struct te_err *err)
+{
+	const struct te_conf *c = &e->conf;
+	unsigned want = w->has_port	     ? w->port
+			: c->legacy_rpc_port ? (unsigned)c->handshake_port
+					     : 0;
+	struct te_err taken;
+	int fd;
+
+	if (want) {
+		e->rpc_port = want;
+		fd = te_sock_listen(c->tcp_bind_address, want, (int)c->handshake_backlog, &taken);
+		if (fd >= 0)
+			return fd;
+		if (c->legacy_rpc_port || fd != -EADDRINUSE)
+			return te_fail(err, fd, "cannot listen on RPC port %u%s: %s", want,
+				       c->legacy_rpc_port ? " (MC_LEGACY_RPC_PORT_BINDING)" : "",
+				       taken.msg);
+	}
+	fd = te_sock_listen_range(c->tcp_bind_address, (unsigned)c->min_rpc_port,
+				  (unsigned)c->max_rpc_port, (int)c->handshake_backlog,
+				  &e->rpc_port, err);
+	if (fd >= 0 && want)
+		te_warn("port %u of '%s' is taken, listening on %u instead", want, e->name,
+			e->rpc_port);
+	return fd;
+}
+
+/* In P2P the name is the address. */
+static int take_p2p_name(struct te_engine *e, struct te_err *err)
+{
+	char *name;
+
+	if (!e->p2p)
+		return 0;
+	name = te_addr_join(e->host, e->rpc_port);
+	if (!name)
+		return te_fail(err, -ENOMEM, "out of memory");
+	free(e->name);
+	e->name = name;
+	return 0;
+}
+
+/* ---- what the daemon answers -------------------------------------------------------------- */
+
+static char *answer_connection(const char *body, size_t len)
+{
+	/* Without RDMA there is nothing to connect: the empty descriptor of a tcp engine
+	 * (INTEROP 2.3). */
+	static const char empty[] =
+		"{\"local_gid\":\"\",\"local_lid\":0,\"local_nic_path\":\"\",\"payload\":\"\","
+		"\"peer_nic_path\":\"\",\"qp_num\":[],\"reply_msg\":\"\"}";
+
+	return te_notify_is_object(body, len) ? te_strdup(empty) : NULL;
+}
+
+static char *handle(void *arg, enum te_rpc_type type, const char *body, size_t len)
+{
+	struct te_engine *e = arg;
+
+	switch (type) {
+	case TE_RPC_CONNECTION:
+	case TE_RPC_OLD:
+		return answer_connection(body, len);
+	case TE_RPC_METADATA:
+		if (!te_notify_is_object(body, len))
+			return NULL;
+		return e->p2p && atomic_load(&e->ready) ? te_engine_describe(e) : te_strdup("null");
+	case TE_RPC_NOTIFY:
+		return te_notify_handle(e, body, len);
+	case TE_RPC_PROBE:
+		return te_probe_handle(e, body, len);
+	}
+	return NULL;
+}
+
+static int start_daemon(struct te_engine *e, const struct wish *w, struct te_err *err)
+{
+	static const struct te_daemon_ops ops = { .handle = handle };
+	int fd = bind_rpc(e, w, err);
+
+	if (fd < 0)
+		return fd;
+	return te_daemon_start(&e->conf, fd, &ops, e, &e->daemon, err);
+}
+
+/* ---- transports --------------------------------------------------------------------------- */
+
+static int open_transports(struct te_engine *e, struct te_err *err)
+{
+	e->env = (struct te_transport_env){
+		.conf = &e->conf,
+		.regions = e->regions,
+		.sink = &e->sink,
+		.serve = !e->initiator_only,
+		.token = e->token,
+		.served_requests = &e->served_requests,
+		.served_bytes = &e->served_bytes,
+		.refused = &e->refused,
+	};
+	for (size_t i = 0; te_transports[i]; i++) {
+		struct te_transport *t;
+		int r = te_transports[i]->open(&e->env, &t, err);
+
+		if (r < 0)
+			return te_wrap(err, r, "transport '%s'", te_transports[i]->name);
+		t->ops = te_transports[i];
+		t->env = &e->env;
+		e->transports[i] = t;
+		if (e->env.serve && t->ops->listen)
+			r = t->ops->listen(t, err);
+		if (r < 0)
+			return te_wrap(err, r, "transport '%s'", te_transports[i]->name);
+	}
+	return 0;
+}
+
+static void close_transports(struct te_engine *e)
+{
+	for (size_t i = TE_MAX_TRANSPORTS; i-- > 0;)
+		if (e->transports[i]) {
+			e->transports[i]->ops->close(e->transports[i]);
+			e->transports[i] = NULL;
+		}
+}
+
+static int check_transport_option(struct te_engine *e, const char *only, struct te_err *err)
+{
+	if (!only || !*only || !strcmp(only, "auto"))
+		return 0;
+	for (size_t i = 0; te_transports[i]; i++)
+		if (!strcmp(te_transports[i]->name, only)) {
+			te_strlcpy(e->only, only, sizeof(e->only));
+			if (e->conf.force_tcp && strcmp(only, "tcp"))
+				return te_fail(err, -EINVAL, "MC_FORCE_TCP excludes transport '%s'",
+					       only);
+			return 0;
+		}
+	return te_fail(err, -ENOTSUP, "transport '%s' is not in this build (local, shm, tcp are)",
+		       only);
+}
+
+static int check_options(struct te_engine *e, const struct te_engine_options *opt,
+			 struct te_err *err)
+{
+	const char *protocol = opt->protocol ? opt->protocol : "auto";
+	int r = te_conf_check(&e->conf, protocol, err);
+
+	if (r < 0)
+		return r;
+	if (!strcmp(protocol, "rdma"))
+		return te_fail(err, -ENOTSUP,
+			       "protocol rdma is not in this build; use auto or tcp");
+	if (strcmp(protocol, "auto") && strcmp(protocol, "tcp"))
+		return te_fail(err, -EINVAL, "unknown protocol '%s' (auto, tcp, rdma)", protocol);
+	e->protocol = "tcp";
+	return check_transport_option(e, opt->transport, err);
+}
+
+/* ---- open and close ----------------------------------------------------------------------- */
+
+static struct te_engine *engine_new(const struct te_engine_options *opt)
+{
+	struct te_engine *e = calloc(1, sizeof(*e));
+	uint8_t random[16];
+
+	if (!e)
+		return NULL;
+	if (opt->conf)
+		e->conf = *opt->conf;
+	else
+		te_conf_read(&e->conf);
+	e->sink.done = te_task_done;
+	e->initiator_only = opt->initiator_only;
+	e->keeper_fd = -1;
+	atomic_store(&e->efd, -1);
+	te_random(random, sizeof(random));
+	for (size_t i = 0; i < sizeof(random); i++)
+		snprintf(e->token + 2 * i, 3, "%02x", random[i]);
+	pthread_mutex_init(&e->memory_lock, NULL);
+	pthread_mutex_init(&e->publish_lock, NULL);
+	pthread_mutex_init(&e->peers_lock, NULL);
+	pthread_rwlock_init(&e->segs_lock, NULL);
+	pthread_rwlock_init(&e->batches_lock, NULL);
+	return e;
+}
+
+static void engine_free(struct te_engine *e)
+{
+	te_regions_free(e->regions);
+	te_meta_close(e->meta);
+	if (atomic_load(&e->efd) >= 0)
+		close(atomic_load(&e->efd));
+	while (e->path_sums) {
+		struct te_path_sum *next = e->path_sums->next;
+
+		free(e->path_sums);
+		e->path_sums = next;
+	}
+	free(e->key_rpc);
+	free(e->key_ram);
+	free(e->name);
+	pthread_rwlock_destroy(&e->batches_lock);
+	pthread_rwlock_destroy(&e->segs_lock);
+	pthread_mutex_destroy(&e->peers_lock);
+	pthread_mutex_destroy(&e->publish_lock);
+	pthread_mutex_destroy(&e->memory_lock);
+	free(e);
+}
+
+static int open_store(struct te_engine *e, const struct te_engine_options *opt, struct te_err *err)
+{
+	int r = te_meta_open(opt->metadata_server, &e->conf, &e->meta, err);
+
+	if (r < 0)
+		return r;
+	e->p2p = !strcmp(te_meta_scheme(e->meta), "p2p");
+	e->regions = te_regions_new();
+	return e->regions ? 0 : te_fail(err, -ENOMEM, "out of memory");
+}
+
+/* What only an engine that others can reach has. */
+static int go_public(struct te_engine *e, const struct wish *w, struct te_err *err)
+{
+	int r;
+
+	r = te_publish_check_name(e, err);
+	if (!r)
+		r = start_daemon(e, w, err);
+	if (!r)
+		r = take_p2p_name(e, err);
+	return r;
+}
+
+static int start(struct te_engine *e, const struct te_engine_options *opt, struct te_err *err)
+{
+	struct wish w = { 0 };
+	int r = check_options(e, opt, err);
+
+	if (!r)
+		r = open_store(e, opt, err);
+	if (!r)
+		r = read_name(e, opt->local_server_name, &w, err);
+	if (!r && !e->initiator_only)
+		r = choose_host(e, &w, err);
+	if (!r && !e->initiator_only)
+		r = go_public(e, &w, err);
+	if (!r)
+		r = te_segs_init(e, err);
+	if (!r)
+		r = open_transports(e, err);
+	if (!r)
+		r = te_courier_start(e, err);
+	atomic_store(&e->ready, true);
+	if (!r && !e->initiator_only)
+		r = te_publish_first(e, err);
+	if (!r && (!e->initiator_only || e->conf.metric || e->conf.metadata_refresh_s))
+		r = te_publish_start_keeper(e, err);
+	return r;
+}
+
+int te_engine_open(struct te_engine **out, const struct te_engine_options *opt, struct te_err *err)
+{
+	static const struct te_engine_options none;
+	struct te_engine *e = engine_new(opt ? opt : &none);
+	int r;
+
+	if (!e)
+		return te_fail(err, -ENOMEM, "out of memory");
+	r = start(e, opt ? opt : &none, err);
+	if (r < 0) {
+		te_engine_close(e);
+		return r;
+	}
+	*out = e;
+	te_info("engine '%s' is open, RPC port %u, store %s", e->name, e->rpc_port,
+		te_meta_uri(e->meta));
+	return 0;
+}
+
+static void abort_all(struct te_engine *e)
+{
+	struct te_err why;
+
+	te_fail(&why, -ECANCELED, "the engine is closing");
+	pthread_rwlock_rdlock(&e->batches_lock);
+	for (size_t i = 0; i < e->nslots; i++)
+		if (e->slots[i].batch)
+			for (size_t k = 0; k < atomic_load(&e->slots[i].batch->n); k++)
+				atomic_store(&e->slots[i].batch->tasks[k].stopped, true);
+	pthread_rwlock_unlock(&e->batches_lock);
+	pthread_rwlock_rdlock(&e->segs_lock);
+	for (size_t i = 0; i < e->nsegs; i++)
+		if (e->segs[i])
+			te_seg_abort(e->segs[i], -ECANCELED, &why);
+	pthread_rwlock_unlock(&e->segs_lock);
+}
+
+void te_engine_close(struct te_engine *e)
+{
+	if (!e)
+		return;
+	atomic_store(&e->closing, true);
+	te_publish_stop(e);
+	te_courier_stop(e);
+	abort_all(e);
+	te_batches_clear(e);
+	te_segs_clear(e);
+	te_daemon_stop(e->daemon);
+	te_memory_unregister_all(e);
+	close_transports(e);
+	te_courier_free(e);
+	te_memory_clear(e);
+	engine_free(e);
+}
+
+void te_engine_info(const struct te_engine *e, struct te_engine_info *out)
+{
+	struct te_desc *d = te_publish_desc((struct te_engine *)e);
+
+	*out = (struct te_engine_info){
+		.name = e->name,
+		.host = e->host,
+		.rpc_port = e->rpc_port,
+		.tcp_data_port = d ? d->tcp_data_port : 0,
+		.metadata_server = te_meta_uri(e->meta),
+		.protocol = e->protocol,
+	};
+	te_desc_free(d);
+}
+
+char *te_engine_describe(struct te_engine *e)
+{
+	struct te_desc *d = te_publish_desc(e);
+	char *text = d ? te_desc_format(d) : NULL;
+
+	te_desc_free(d);
+	return text;
+}

@@ -1,0 +1,106 @@
+/* peer.c - choosing the transport that reaches a segment, and the life of the resulting peer. */
+#include <errno.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+/* Why this transport may not even try; NULL when it may. */
+static const char *ruled_out(const struct te_engine *e, const struct te_transport_ops *ops,
+			     const char *host)
+{
+	bool own_initiator = !host && e->initiator_only;
+
+	if (e->only[0] && strcmp(e->only, ops->name))
+		return "another transport is required";
+	if (e->conf.force_tcp && strcmp(ops->name, "tcp") && !own_initiator)
+		return "MC_FORCE_TCP";
+	return NULL;
+}
+
+static void adopt(struct te_engine *e, struct te_transport *t, struct te_peer *p)
+{
+	p->ops = t->ops;
+	p->transport = t;
+	atomic_store(&p->refs, 1);
+	pthread_mutex_lock(&e->peers_lock);
+	p->all_next = e->all_peers;
+	e->all_peers = p;
+	pthread_mutex_unlock(&e->peers_lock);
+}
+
+static int check_protocol(const struct te_engine *e, const char *name, const struct te_desc *desc,
+			  struct te_err *err)
+{
+	if (!strcmp(desc->protocol, "tcp"))
+		return 0;
+	if (strcmp(desc->protocol, "rdma"))
+		return te_fail(err, -EPROTONOSUPPORT,
+			       "segment '%s' has protocol '%s', which this build cannot reach",
+			       name, desc->protocol);
+	if (e->conf.force_hca)
+		return te_fail(err, -EPROTONOSUPPORT,
+			       "segment '%s' needs rdma, which this build has not (MC_FORCE_HCA)",
+			       name);
+	if (!desc->tcp_data_port && !desc->te.present)
+		return te_fail(err, -EPROTONOSUPPORT,
+			       "segment '%s' offers only rdma, which this build has not", name);
+	te_info("segment '%s' has protocol rdma; this host has none, tcp serves", name);
+	return 0;
+}
+
+int te_peer_choose(struct te_engine *e, const char *name, const char *host,
+		   const struct te_desc *desc, struct te_peer **out, struct te_err *err)
+{
+	const struct te_peer_info info = { .name = name, .host = host, .desc = desc };
+	struct te_err last = { 0 };
+	int r;
+
+	r = host ? check_protocol(e, name, desc, err) : 0;
+	if (r < 0)
+		return r;
+	for (size_t i = 0; te_transports[i]; i++) {
+		const char *no = ruled_out(e, te_transports[i], host);
+
+		if (!e->transports[i] || no) {
+			te_trace("segment '%s': not %s (%s)", name, te_transports[i]->name,
+				 no ? no : "not open");
+			continue;
+		}
+		r = te_transports[i]->peer_open(e->transports[i], &info, out, &last);
+		if (!r) {
+			adopt(e, e->transports[i], *out);
+			te_info("segment '%s' is reached by %s", name, te_transports[i]->name);
+			return 0;
+		}
+		te_info("segment '%s': not %s: %s", name, te_transports[i]->name, last.msg);
+		if (r != -EOPNOTSUPP)
+			break;
+	}
+	if (!last.code && e->only[0])
+		return te_fail(err, -EPROTONOSUPPORT, "no transport '%s' for segment '%s'", e->only,
+			       name);
+	return te_fail(err, last.code ? last.code : -EPROTONOSUPPORT,
+		       "cannot reach segment '%s'%s%s%s: %s", name, e->only[0] ? " by " : "",
+		       e->only, host ? "" : " (our own)",
+		       last.code ? last.msg : "no transport serves it");
+}
+
+void te_peer_ref(struct te_peer *p)
+{
+	atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+}
+
+void te_peer_put(struct te_engine *e, struct te_peer *p)
+{
+	if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	pthread_mutex_lock(&e->peers_lock);
+	for (struct te_peer **at = &e->all_peers; *at; at = &(*at)->all_next)
+		if (*at == p) {
+			*at = p->all_next;
+			break;
+		}
+	te_stats_peer_gone(e, p);
+	pthread_mutex_unlock(&e->peers_lock);
+	p->ops->peer_close(p);
+}
