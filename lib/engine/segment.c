@@ -137,7 +137,7 @@ static bool differs(const struct te_seg *seg, const struct found *f)
 static int install(struct te_seg *seg, struct found *f, struct te_err *err)
 {
 	struct te_peer *peer = NULL, *old = NULL;
-	struct te_range *ranges, *old_ranges;
+	struct te_range *ranges = NULL, *old_ranges;
 	struct te_desc *old_desc;
 	bool change;
 	int r = make_ranges(f->desc, &ranges, err);
