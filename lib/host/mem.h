@@ -16,8 +16,10 @@ int te_mem_check_location(const char *location, struct te_err *err);
 /* Highest configured node + 1; 1 without NUMA. Cheap: no hwloc. */
 int te_mem_nodes(void);
 
-/* A memfd of len bytes, sealed against shrinking, mapped read-write and bound to node (-1: any).
-   *fd stays open: others map it by /proc/PID/fd/FD. */
+/* len rounded up to whole (huge) pages: what te_mem_shared() maps and its munmap() needs. */
+size_t te_mem_round(size_t len, bool hugepages);
+/* A memfd of te_mem_round(len) bytes, sealed against shrinking, mapped read-write, its pages preferably on node
+   (-1: any). Nothing is touched yet. *fd stays open: others map it by /proc/PID/fd/FD. */
 int te_mem_shared(size_t len, int node, bool hugepages, const char *name, void **addr, int *fd,
 		  struct te_err *err);
 
