@@ -135,6 +135,7 @@ struct te_engine {
 
 	pthread_mutex_t publish_lock;	     /* what is in the store */
 	char *published_rpc, *published_ram; /* texts as put, NULL when not */
+	bool told_foreign;
 	pthread_t keeper;
 	bool has_keeper;
 	int keeper_fd; /* eventfd: wake up, look at closing */

@@ -248,8 +248,10 @@ static void tend(struct te_engine *e, const char *key, const char *text, bool tt
 	enum seen seen = look_at(e, key, text);
 	struct te_err err;
 
-	if (seen == FOREIGN)
+	if (seen == FOREIGN && !e->told_foreign)
 		te_warn("'%s' was changed by somebody else; leaving it alone", key);
+	if (seen == FOREIGN)
+		e->told_foreign = true;
 	if (seen != ABSENT && !(seen == OURS && ttl))
 		return;
 	if (seen == ABSENT)

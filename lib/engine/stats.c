@@ -176,15 +176,21 @@ char *te_engine_metrics(struct te_engine *e)
 	return text;
 }
 
+/* MC_TE_METRIC asked for it, so it shows at the default level too. */
 void te_stats_log(struct te_engine *e)
 {
-	struct te_totals t;
+	double s = (double)e->conf.metric_interval_s;
+	struct te_totals t, *last = &e->logged;
 
 	te_engine_totals(e, &t);
 	te_log(TE_LOG_WARNING,
-	       "[Metrics] Transfer Engine Stats: requests %" PRIu64 " | MB %.1f | failed %" PRIu64
-	       " | retries %" PRIu64 " | latency us p50 %.1f p99 %.1f | served MB %.1f",
-	       t.requests, (double)t.bytes / 1e6, t.failed, t.retries,
-	       (double)te_hist_quantile(&e->latency, 0.5) / 1e3,
-	       (double)te_hist_quantile(&e->latency, 0.99) / 1e3, (double)t.served_bytes / 1e6);
+	       "[Metrics] Transfer Engine Stats (over last %.0fs): Throughput: %.2f MB/s, %.0f requests/s"
+	       " | served %.2f MB/s | failed %" PRIu64 " | retries %" PRIu64
+	       " | latency since start p50 %.1f us, p99 %.1f us",
+	       s, (double)(t.bytes - last->bytes) / 1e6 / s,
+	       (double)(t.requests - last->requests) / s,
+	       (double)(t.served_bytes - last->served_bytes) / 1e6 / s, t.failed - last->failed,
+	       t.retries - last->retries, (double)te_hist_quantile(&e->latency, 0.5) / 1e3,
+	       (double)te_hist_quantile(&e->latency, 0.99) / 1e3);
+	*last = t;
 }
