@@ -36,6 +36,8 @@ void te_regions_free(struct te_regions *t)
 {
 	if (!t)
 		return;
+	for (size_t i = 0; i < t->n; i++) /* what an unregister has given up on */
+		te_region_free(t->v[i]);
 	pthread_rwlock_destroy(&t->lock);
 	free(t->v);
 	free(t);

@@ -32,7 +32,8 @@ struct te_region {
 struct te_regions;
 
 struct te_regions *te_regions_new(void);
-void te_regions_free(struct te_regions *t);	/* all removed */
+/* Nobody uses the table or a region any more; what is still in it is freed. */
+void te_regions_free(struct te_regions *t);
 
 /* Copies *r's constant part. -EEXIST on overlap. *out stays valid until removed. */
 int te_regions_add(struct te_regions *t, const struct te_region *r, struct te_region **out, struct te_err *err);
