@@ -80,8 +80,11 @@ check-unit: all $(TESTS:%=$O/%)
 	O=$O PATH=$(CURDIR)/$O:$$PATH prove -e '' $(sort $(TESTS:%=$O/%))
 check-e2e: all
 	O=$O PATH=$(CURDIR)/$O:$$PATH prove -e bats $(or $(E2E),$(sort $(wildcard tests/e2e/*.bats)))
-lint:
+lint: all
 	scripts/lint
+# For tools that read the sources themselves.
+compile-flags:
+	@echo $(filter-out -W%,$(ALL_CFLAGS))
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/te $(DESTDIR)$(LIBDIR)/pkgconfig
