@@ -162,7 +162,6 @@ struct te_engine {
 	_Atomic uint64_t served_requests, served_bytes, refused;
 	_Atomic uint64_t requests, bytes, failed, retries, refreshes, notifications, publications,
 		batches;
-	struct te_totals logged; /* keeper only: what the last log line said */
 	struct te_hist latency; /* ns, requests that ended COMPLETED */
 	struct te_totals logged; /* at the last te_stats_log(); the keeper's */
 };
