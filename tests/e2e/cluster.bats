@@ -62,9 +62,9 @@ shows() { # shows KIND
 	# It watches from some moment on: what is put until then it may miss.
 	until_ok 10 put_seen
 	te-meta del mooncake/ram/probe
-	until_ok 10 eval '[ $(grep -c probe "$T/watch.out") -ge 2 ]'
+	until_ok 10 seen 2 probe
 	stop a
-	until_ok 10 eval '[ $(grep -c $NAME "$T/watch.out") -ge 1 ]'
+	until_ok 10 seen 1 $NAME
 	[ -z "$(te-meta ls)" ]
 	te-meta load <"$T/dump" || te-meta load "$T/dump"
 	[ "$(te-meta ls)" = "$RAM"$'\n'"$RPC" ]
@@ -75,6 +75,7 @@ shows() { # shows KIND
 	te-meta gc --delete
 	[ -z "$(te-meta ls)" ]
 }
+seen() { [ "$(grep -c "$2" "$T/watch.out")" -ge "$1" ]; }
 put_seen() {
 	te-meta put mooncake/ram/probe '{"name":"probe","protocol":"tcp","buffers":[]}'
 	grep -q mooncake/ram/probe "$T/watch.out"
@@ -213,14 +214,14 @@ twice() { # twice KIND
 @test "clusters of different ids on one store do not see each other" {
 	store http
 	MC_METADATA_CLUSTER_ID=prod target a -n $NAME --pattern=1
-	MC_METADATA_CLUSTER_ID=test target b -n $NAME --pattern=2
+	MC_METADATA_CLUSTER_ID=dev target b -n $NAME --pattern=2
 	target c -n a/b
 	run -0 te-meta get mooncake/prod/ram/$NAME
-	run -0 te-meta get mooncake/test/rpc_meta/$NAME
+	run -0 te-meta get mooncake/dev/rpc_meta/$NAME
 	run -0 te-meta get mooncake/a/b
 	MC_METADATA_CLUSTER_ID=prod bench --segment-id=$NAME --verify=1
-	MC_METADATA_CLUSTER_ID=test bench --segment-id=$NAME --verify=2
+	MC_METADATA_CLUSTER_ID=dev bench --segment-id=$NAME --verify=2
 	bench --segment-id=a/b
 	run -1 te-bench --segment-id=$NAME --duration=1
-	[ "$(MC_METADATA_CLUSTER_ID=test te-meta ls)" = mooncake/test/ram/$NAME$'\n'mooncake/test/rpc_meta/$NAME ]
+	[ "$(MC_METADATA_CLUSTER_ID=dev te-meta ls)" = mooncake/dev/ram/$NAME$'\n'mooncake/dev/rpc_meta/$NAME ]
 }

@@ -143,15 +143,25 @@ dies() {
 }
 meta_url() { jq -r '.metadata_server // .url // .urls[0] // empty' "$1"; }
 
+# used_by COMMAND: in args, words that make it need its store.
+used_by() {
+	case $1 in
+	te-target) args=(--buffer-size=1M) ;;
+	te-bench) args=(--segment-id=x --duration=1) ;;
+	te-meta) args=(get mooncake/ram/x) ;;
+	esac
+}
+
 @test "a store that accepts and never answers is an error in time, for every command and kind" {
 	local uri port c
 	start deaf "$BATS_TEST_DIRNAME/../lib/deaf.py" accepts
 	wait_file "$T/deaf.out"
 	port=$(cat "$T/deaf.out")
 	for uri in "http://127.0.0.1:$port/metadata" "redis://127.0.0.1:$port" "etcd://127.0.0.1:$port"; do
-		for c in "te-target --buffer-size=1M" "te-bench --segment-id=x --duration=1" "te-meta get mooncake/ram/x"; do
+		for c in te-target te-bench te-meta; do
+			used_by $c
 			began=$(now_ms)
-			MC_TRANSFER_TIMEOUT=3 run -1 --separate-stderr timeout 30 $c --metadata-server="$uri"
+			MC_TRANSFER_TIMEOUT=3 run -1 --separate-stderr timeout 30 "$c" "${args[@]}" --metadata-server="$uri"
 			took=$(($(now_ms) - began))
 			echo "$c -m $uri: $took ms: $stderr"
 			[ $took -lt $((5000 * SLOW)) ]
@@ -164,8 +174,9 @@ meta_url() { jq -r '.metadata_server // .url // .urls[0] // empty' "$1"; }
 	local uri port
 	port=$(free_port)
 	for uri in "http://127.0.0.1:$port/metadata" "redis://127.0.0.1:$port" "etcd://127.0.0.1:$port"; do
-		for c in "te-target --buffer-size=1M" "te-bench --segment-id=x --duration=1" "te-meta get mooncake/ram/x"; do
-			run -1 --separate-stderr timeout 5 $c --metadata-server="$uri"
+		for c in te-target te-bench te-meta; do
+			used_by $c
+			run -1 --separate-stderr timeout 5 $c "${args[@]}" --metadata-server="$uri"
 			[[ $stderr == *"127.0.0.1:$port"* ]]
 		done
 	done

@@ -85,12 +85,13 @@ teardown() { te_teardown; }
 }
 
 @test "a target of 2,000 buffers in a store of each kind of limit" {
-	local i
+	local buffers
 	start meta te-http-meta --listen=127.0.0.1:0 --ready-file="$T/meta.json"
 	wait_file "$T/meta.json"
 	export MC_METADATA_SERVER
 	MC_METADATA_SERVER=$(jq -r '.metadata_server // .url // .urls[0] // empty' "$T/meta.json")
-	target many -n many $(for i in $(seq 2000); do echo --buffer=cpu:0:4K; done)
+	mapfile -t buffers < <(yes -- --buffer=cpu:0:4K | head -n 2000)
+	target many -n many "${buffers[@]}"
 	[ "$(te-meta get mooncake/ram/many | jq '.buffers | length')" = 2000 ]
 	bench --protocol=tcp --segment-id=many --block-size=4K --operation=write --verify
 	stop many

@@ -6,11 +6,12 @@ setup() {
 	te_setup
 	[ "$SLOW" = 1 ] || skip "valgrind does not run sanitizer builds"
 	SLOW=5
+	# Children too, one report a process.
+	VG=(valgrind --leak-check=full "--show-leak-kinds=definite,indirect,possible" --num-callers=20
+		--trace-children=yes --log-file="$T/vg.%p")
 }
 teardown() { te_teardown; }
 
-# vg COMMAND...: its words under valgrind, children too, one report a process in $T/vg.PID.
-vg() { echo valgrind --leak-check=full --show-leak-kinds=definite,indirect,possible --num-callers=20 --trace-children=yes --log-file="$T/vg.%p"; }
 
 # clean: every report says: no error, nothing lost.
 clean() {
@@ -23,7 +24,7 @@ clean() {
 
 @test "te-bench --self" {
 	for p in tcp shm local; do
-		run -0 --separate-stderr $(vg) te-bench --self --protocol=$p --json --buffer-size=1M --block-size=4K --batch-size=16 \
+		run -0 --separate-stderr "${VG[@]}" te-bench --self --protocol=$p --json --buffer-size=1M --block-size=4K --batch-size=16 \
 			--requests=160 --operation=write --verify
 		check_json '.cases[0].errors == 0'
 	done
@@ -31,21 +32,21 @@ clean() {
 }
 
 @test "te-target and te-bench through a store" {
-	start meta $(vg) te-http-meta --listen=127.0.0.1:0 --ready-file="$T/meta.json"
+	start meta "${VG[@]}" te-http-meta --listen=127.0.0.1:0 --ready-file="$T/meta.json"
 	wait_file "$T/meta.json"
 	export MC_METADATA_SERVER
 	MC_METADATA_SERVER=$(jq -r '.metadata_server // .url // .urls[0] // empty' "$T/meta.json")
-	start a $(vg) te-target --ready-file="$T/a.json" --buffer-size=1M -n vg
+	start a "${VG[@]}" te-target --ready-file="$T/a.json" --buffer-size=1M -n vg
 	wait_ready a
-	run -0 --separate-stderr $(vg) te-bench --segment-id=vg --json --buffer-size=1M --block-size=4K --batch-size=16 --requests=160
-	run -0 $(vg) te-meta show vg
+	run -0 --separate-stderr "${VG[@]}" te-bench --segment-id=vg --json --buffer-size=1M --block-size=4K --batch-size=16 --requests=160
+	run -0 "${VG[@]}" te-meta show vg
 	stop a
 	stop meta
 	clean
 }
 
 @test "an initiator whose target is refused, and usage errors" {
-	run -1 $(vg) te-bench --segment-id="127.0.0.1:$(free_port)" --duration=1
-	run -2 $(vg) te-bench --segment-id=x --operation=erase
+	run -1 "${VG[@]}" te-bench --segment-id="127.0.0.1:$(free_port)" --duration=1
+	run -2 "${VG[@]}" te-bench --segment-id=x --operation=erase
 	clean
 }
