@@ -58,13 +58,18 @@ struct te_desc {
 	size_t nbuffers;
 	char *priority_matrix;		/* JSON text, NULL when absent */
 	struct te_desc_ext te;
+
+	bool seed_form;			/* what was parsed had `server_name` and no `name` */
+	struct te_desc_range *ranges;	/* te_desc_covers()'s own */
+	size_t nranges;
 };
 
 /* -EINVAL with the member that is wrong. -EPROTONOSUPPORT: a protocol that Mooncake has and te has not,
    or one that nobody knows. *out is the caller's: te_desc_free(). */
 int te_desc_parse(const char *text, size_t len, struct te_desc **out, struct te_err *err);
 /* malloc'ed JSON, no newline; NULL when memory is out. timestamp NULL: the time now is written.
-   tcp_* members are written for every RAM protocol. */
+   tcp_* members are written for every RAM protocol. An rdma buffer without keys is left out: older
+   readers refuse the whole descriptor for an empty list. nvmeof: as register.py writes it. */
 char *te_desc_format(const struct te_desc *d);
 struct te_desc *te_desc_new(void);
 void te_desc_free(struct te_desc *d);
@@ -72,11 +77,12 @@ void te_desc_free(struct te_desc *d);
 struct te_desc_buffer *te_desc_add_buffer(struct te_desc *d);
 /* Frees all buffers, keeps the rest. */
 void te_desc_clear_buffers(struct te_desc *d);
-/* Does one registration of the descriptor cover [addr, addr+len)? Pieces that touch count as one. */
+/* Does one registration of the descriptor cover [addr, addr+len)? Pieces that touch count as one; length 0 is
+   always covered. O(log n) for a parsed descriptor. Several threads may ask at once. */
 bool te_desc_covers(const struct te_desc *d, uint64_t addr, uint64_t len);
 
 /* Deviations that te accepts but a real reader would refuse or stumble over, one sentence each,
-   through cb. For te-meta show. */
+   through cb. For te-meta show of what te_desc_parse() took. */
 void te_desc_lint(const struct te_desc *d, void (*cb)(void *arg, const char *sentence), void *arg);
 
 #endif
