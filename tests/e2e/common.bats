@@ -5,7 +5,8 @@ load ../lib/te
 
 setup() {
 	te_setup
-	mapfile -t commands < <(cd "$TOP/$O" && ls -d te-* | grep -v '\.pc$')
+	commands=("$TOP/$O"/te-*)
+	commands=("${commands[@]##*/}")
 	[ "${#commands[@]}" -gt 0 ]
 }
 teardown() { te_teardown; }
@@ -96,7 +97,7 @@ one_line() { [ "$(wc -l <<<"$stderr")" = 1 ] || { echo "more than one line: $std
 		refute_equal "${#COMPREPLY[@]}" 0
 		complete -p "$c"
 	done
-	COMP_WORDS=(te-target --protocol = t) COMP_CWORD=3 COMPREPLY=()
+	COMP_WORDS=(te-target --protocol '=' t) COMP_CWORD=3 COMPREPLY=()
 	_te te-target
 	assert_equal "${COMPREPLY[*]}" tcp
 }

@@ -37,7 +37,8 @@ teardown() { te_teardown; }
 
 @test "everything is in its place" {
 	cd "$ROOT/opt/te"
-	for c in $(cd "$TOP/$O" && ls -d te-* | grep -v '\.pc$'); do
+	for c in "$TOP/$O"/te-*; do
+		c=${c##*/}
 		[ -x "bin/$c" ]
 		[ -s "share/man/man1/$c.1" ]
 		[ -e "share/bash-completion/completions/$c" ]
