@@ -64,7 +64,12 @@ unsigned te_meta_caps(struct te_meta *m);
 
 /* -ENOENT when absent. *out is set only on success. */
 int te_meta_get(struct te_meta *m, const char *key, struct te_meta_value *out, struct te_err *err);
-/* opt may be NULL. tag_out (TE_META_TAG_MAX bytes, may be NULL) receives the new tag or "". */
+/*
+ * Writes the bytes as they are (Mooncake engines end a value with '\n' in redis and etcd, and not over http).
+ * ttl_s on a store without TTL is left out: te_meta_caps() tells. etcd: all keys that one handle puts with the same
+ * ttl_s share a lease, which each such put prolongs for all of them.
+ * opt may be NULL. tag_out (TE_META_TAG_MAX bytes, may be NULL) receives the new tag or "".
+ */
 int te_meta_put(struct te_meta *m, const char *key, const char *data, size_t len,
 		const struct te_meta_put *opt, char *tag_out, struct te_err *err);
 /* 0 also when there was none. if_match (may be NULL): -ESTALE unless the tag is still that. */
@@ -94,5 +99,10 @@ struct te_rpc_meta {
 int te_rpc_meta_parse(const char *text, size_t len, struct te_rpc_meta *out, struct te_err *err);
 /* malloc'ed compact JSON without newline. */
 char *te_rpc_meta_format(const struct te_rpc_meta *r);
+
+/* Bytes that are no text, as JSON can carry them: RFC 4648 with padding. malloc'ed; NULL when memory is out. */
+char *te_base64_encode(const void *data, size_t len);
+/* *out is malloc'ed with a NUL after it. -EINVAL: not base64. */
+int te_base64_decode(const char *text, size_t len, char **out, size_t *out_len);
 
 #endif

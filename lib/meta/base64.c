@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "meta/ops.h"
+#include "te_meta.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

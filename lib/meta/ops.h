@@ -132,12 +132,4 @@ int te_watch_poll(struct te_watch *w, struct te_err *err);
 /* Wait for stop_fd or ms: 1 when stop_fd is readable, else 0. */
 int te_watch_wait(const struct te_watch *w, int ms);
 
-/* ---- base64 ------------------------------------------------------------------------------- */
-
-/* malloc'ed; NULL when memory is out. */
-char *te_base64_encode(const void *data, size_t len);
-/* Standard alphabet with padding, nothing else. *out is malloc'ed with a NUL after it. -EINVAL,
- * -ENOMEM. */
-int te_base64_decode(const char *text, size_t len, char **out, size_t *out_len);
-
 #endif
