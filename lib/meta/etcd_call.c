@@ -228,12 +228,12 @@ static int log_in(struct te_etcd *e, uint64_t until, struct te_err *err)
 	explicit_bzero(p.body, strlen(p.body));
 	free(p.body);
 	if (rc)
-		return te_wrap(err, rc == -EIO ? -EACCES : rc, "cannot log in");
+		return te_recode(err, rc == -EIO ? -EACCES : rc, "cannot log in");
 	rc = te_json_str(reply, "token", &token, err);
 	copy = rc ? NULL : strdup(token);
 	json_decref(reply);
 	if (!copy)
-		return rc ? te_wrap(err, -EPROTO, "cannot log in")
+		return rc ? te_recode(err, -EPROTO, "cannot log in")
 			  : te_fail(err, -ENOMEM, "out of memory");
 	pthread_mutex_lock(&e->lock);
 	free(e->token);

@@ -51,7 +51,7 @@ static int on_document(struct stream *s, const char *text, size_t len)
 	int rc = te_json_parse(text, len, &root, s->err);
 
 	if (rc)
-		return te_wrap(s->err, -EBADMSG, "etcd's event is of no use");
+		return te_recode(s->err, -EBADMSG, "etcd's event is of no use");
 	if (te_json_object(root, "result", &result, NULL)) {
 		json_t *error = json_object_get(root, "error");
 

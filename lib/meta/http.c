@@ -373,7 +373,7 @@ static int ask(struct http *h, const char *prefix, const char *more, int extra_s
 	else if (!rc && r.status != 200)
 		rc = refused(&r, err);
 	if (!rc && te_json_parse(r.body ? r.body : "", r.len, root, err))
-		rc = te_wrap(err, -EBADMSG, "the server's answer is of no use");
+		rc = te_recode(err, -EBADMSG, "the server's answer is of no use");
 	te_http_reply_clear(&r);
 	free(query);
 	free(escaped);
@@ -419,7 +419,7 @@ static int report(struct te_watch *w, const json_t *event, struct te_err *err)
 	if (!rc)
 		rc = te_json_str(event, "key", &key, err);
 	if (rc)
-		return te_wrap(err, -EBADMSG, "the server's event is of no use");
+		return te_recode(err, -EBADMSG, "the server's event is of no use");
 	if (strcmp(type, "delete") == 0)
 		return te_watch_deleted(w, key);
 	rc = te_json_str(event, "value_base64", &text, err);
@@ -450,7 +450,7 @@ static int poll_once(struct http *h, struct te_watch *w, uint64_t *since, struct
 	if (!rc)
 		rc = te_json_array(root, "events", &events, err);
 	if (rc) {
-		rc = te_wrap(err, -EBADMSG, "the server's answer is of no use");
+		rc = te_recode(err, -EBADMSG, "the server's answer is of no use");
 		goto out;
 	}
 	if (revision < *since) {

@@ -126,6 +126,14 @@ unsigned te_meta_caps(struct te_meta *m)
 	return m->ops->caps(m);
 }
 
+int te_recode(struct te_err *err, int code, const char *context)
+{
+	te_wrap(err, code, "%s", context);
+	if (err)
+		err->code = code;
+	return code;
+}
+
 uint64_t te_meta_until(const struct te_meta *m)
 {
 	double s = MIN(5.0, m->conf.transfer_timeout_s);

@@ -76,6 +76,8 @@ struct te_meta {
 
 extern const struct te_meta_ops te_meta_http, te_meta_redis, te_meta_etcd, te_meta_p2p;
 
+/* te_wrap() where the failure means something else further up: code is what the caller shall see. Returns it. */
+int te_recode(struct te_err *err, int code, const char *context);
 /* When an operation that begins now must end (te_now() scale). */
 uint64_t te_meta_until(const struct te_meta *m);
 /* malloc'ed copy with a NUL after it. -ENOMEM. */

@@ -4,8 +4,7 @@
 
 #include "base/json.h"
 #include "base/util.h"
-#include "te_err.h"
-#include "te_meta.h"
+#include "meta/ops.h"
 
 int te_rpc_meta_parse(const char *text, size_t len, struct te_rpc_meta *out, struct te_err *err)
 {
@@ -20,7 +19,7 @@ int te_rpc_meta_parse(const char *text, size_t len, struct te_rpc_meta *out, str
 	if (!rc)
 		rc = te_json_u64(root, "rpc_port", 65535, &port, err);
 	if (rc)
-		rc = te_wrap(err, -EINVAL, "bad rpc_meta");
+		rc = te_recode(err, -EINVAL, "bad rpc_meta");
 	else if (!*host || strlen(host) >= sizeof(out->host) || !port)
 		rc = te_fail(err, -EINVAL, "bad rpc_meta: no usable host and port in it");
 	if (!rc) {
