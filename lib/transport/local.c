@@ -61,8 +61,7 @@ static void copy_own(struct local_peer *lp, struct te_slice *list, struct te_err
 		if (s->status)
 			continue;
 		if (!r || !te_region_holds(r, s->remote, s->len)) {
-			if (r)
-				te_region_put(r);
+			te_region_put(r);
 			r = te_region_get(lp->regions, s->remote, s->len, true);
 		}
 		if (r)
@@ -70,8 +69,7 @@ static void copy_own(struct local_peer *lp, struct te_slice *list, struct te_err
 		else
 			s->status = unregistered(s, why);
 	}
-	if (r)
-		te_region_put(r);
+	te_region_put(r);
 }
 
 static void copy_other(struct local_peer *lp, struct te_slice *list, struct te_err *why)
@@ -181,8 +179,7 @@ static int local_covers(struct te_peer *p, uint64_t addr, uint64_t len)
 	if (lp->ctl)
 		return te_ctl_peer_covers(lp->ctl, addr, len) || te_ctl_peer_is_closed(lp->ctl);
 	r = te_region_get(lp->regions, addr, len, true);
-	if (r)
-		te_region_put(r);
+	te_region_put(r);
 	return r != NULL;
 }
 

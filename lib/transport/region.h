@@ -52,7 +52,7 @@ static inline void te_region_ref(struct te_region *r)
 {
 	atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
 }
-void te_region_put(struct te_region *r);
+void te_region_put(struct te_region *r);	/* NULL is fine */
 static inline bool te_region_holds(const struct te_region *r, uint64_t addr, uint64_t len)
 {
 	return addr >= r->addr && len <= r->len && addr - r->addr <= r->len - len;

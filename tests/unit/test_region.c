@@ -46,6 +46,7 @@ static void overlaps(void)
 	ok(!te_region_get(t, 0x1fff, 2, false), "get over two regions is refused");
 	ok(!te_region_get(t, 0x1800, UINT64_MAX, true), "get that wraps is refused");
 	ok(!te_region_get(t, 0x1000, 0, true), "get of nothing is refused");
+	te_region_put(NULL);
 	ok(!te_region_get(t, 0x2000, 1, true), "a local-only region is not there for peers");
 	ok((x = te_region_get(t, 0x2fff, 1, false)) == b, "but for ourselves");
 
