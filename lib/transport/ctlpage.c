@@ -150,11 +150,8 @@ static int wait_slot(struct te_ctl_hazard *h, unsigned k, uint32_t row, uint64_t
 		uint64_t owner = atomic_load(&h->owner);
 
 		/* An owner that comes later sees the row dead: then this slot does not matter. */
-		if (te_ctl_owner_is_dead(owner) && atomic_load(&h->row[k]) == v) {
-			if (owner && te_ctl_hazard_take(h, owner, te_ctl_owner_self()))
-				atomic_store(&h->owner, 0);
+		if (te_ctl_owner_is_dead(owner) && atomic_load(&h->row[k]) == v)
 			return 0;
-		}
 		if (te_now() >= until)
 			return -EBUSY;
 		if (v & TE_CTL_WAITED)

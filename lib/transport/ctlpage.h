@@ -67,7 +67,8 @@ int te_ctl_add(struct te_ctl *c, struct te_region *r, struct te_err *err);
 /* 0: nobody copies there any more. -EBUSY: somebody still does at `until`, and the row lives on. */
 int te_ctl_remove(struct te_ctl *c, const struct te_region *r, uint64_t until);
 
-/* Who we are, for te_ctl_hazard.owner: pid and start time, so that a recycled pid is another one. */
+/* Who we are, for te_ctl_hazard.owner: pid and start time, so that a recycled pid is another one. 0: /proc does
+   not say. */
 uint64_t te_ctl_owner_self(void);
 /* Has that process certainly ended? */
 bool te_ctl_owner_is_dead(uint64_t owner);

@@ -370,10 +370,28 @@ static int check_desc(const struct te_desc *desc, struct te_err *err)
 	return 0;
 }
 
+static int map_page(struct te_ctl_peer *p, const struct te_desc *desc, struct te_err *err)
+{
+	void *page;
+	int rc;
+
+	if (te_mem_map_peer(desc->te.pid, desc->te.ctl_fd, sizeof(*p->page), &page, &p->page_len,
+			    err)) {
+		te_wrap(err, -EOPNOTSUPP, "control page of pid %d", desc->te.pid);
+		if (err)
+			err->code = -EOPNOTSUPP; /* whatever it was: not this way */
+		return -EOPNOTSUPP;
+	}
+	p->page = page;
+	rc = check_page(p->page, desc, err);
+	if (rc)
+		munmap(p->page, p->page_len);
+	return rc;
+}
+
 int te_ctl_peer_open(const struct te_desc *desc, struct te_ctl_peer **out, struct te_err *err)
 {
 	struct te_ctl_peer *p;
-	void *page;
 	int rc = check_desc(desc, err);
 
 	if (rc)
@@ -381,33 +399,25 @@ int te_ctl_peer_open(const struct te_desc *desc, struct te_ctl_peer **out, struc
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return te_fail(err, -ENOMEM, "no memory for a peer");
-	if (te_mem_map_peer(desc->te.pid, desc->te.ctl_fd, sizeof(*p->page), &page, &p->page_len,
-			    err)) {
-		te_wrap(err, -EOPNOTSUPP, "control page of pid %d", desc->te.pid);
-		rc = -EOPNOTSUPP; /* whatever it was: not this way */
-		if (err)
-			err->code = rc;
-		goto no_page;
-	}
-	p->page = page;
-	rc = check_page(p->page, desc, err);
-	if (rc)
-		goto no_view;
 	p->pid = desc->te.pid;
 	p->owner = te_ctl_owner_self();
+	rc = p->owner ? map_page(p, desc, err)
+		      : te_fail(err, -EOPNOTSUPP, "cannot read /proc/%d/stat", (int)getpid());
+	if (rc)
+		goto no_page;
 	p->nonce = p->page->nonce;
 	p->nonce_addr = p->page->self + offsetof(struct te_ctl_page, nonce);
 	atomic_store(&p->hint, (uint32_t)getpid() * 37 % TE_CTL_HAZARDS);
 	pthread_rwlock_init(&p->lock, NULL);
 	pthread_mutex_init(&p->map_lock, NULL);
-	if (!view_renew(p)) {
+	rc = view_renew(p);
+	if (!rc) {
 		*out = p;
 		return 0;
 	}
-	rc = te_fail(err, -ENOMEM, "no memory for a view of the control page");
+	te_fail(err, rc, "no memory for a view of the control page");
 	pthread_mutex_destroy(&p->map_lock);
 	pthread_rwlock_destroy(&p->lock);
-no_view:
 	munmap(p->page, p->page_len);
 no_page:
 	free(p);
