@@ -1,4 +1,5 @@
-/* io.c - the I/O thread of tcp's initiating side: drives lanes that nobody else drives, and the clock. */
+/* io.c - the I/O thread of tcp's initiating side: drives lanes that nobody else drives, and the
+ * clock. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -13,26 +14,26 @@
 
 enum {
 	EVENTS = 64,
-	CLOSE_MS = 1,	  /* a tick at TE_PACE_CLOSE */
-	CLOCK_MS = 100,	  /* a tick at TE_PACE_CLOCK */
+	CLOSE_MS = 1,	   /* a tick at TE_PACE_CLOSE */
+	CLOCK_MS = 100,	   /* a tick at TE_PACE_CLOCK */
 	LINGER_TICKS = 20, /* close ticks without anything new before the pace drops */
-	STEPS = 16,	  /* of one lane before others have their turn */
+	STEPS = 16,	   /* of one lane before others have their turn */
 };
 
 struct te_io {
 	pthread_t thread;
 	int epoll, kick;
 	_Atomic bool stop;
-	_Atomic int pace;		/* enum te_pace: what the thread does now, or will when it next sleeps */
+	_Atomic int pace; /* enum te_pace: what the thread does now, or will when it next sleeps */
 
 	pthread_mutex_t lock;
 	struct te_tcp_peer *added, *removed; /* under lock */
 
 	/* The thread's own. */
 	struct te_tcp_peer *peers;
-	unsigned pushes;		/* sum over all lanes at the last tick */
-	unsigned calm;			/* ticks since it changed */
-	uint64_t ticked, clock;		/* when lanes and when time-outs were last looked at */
+	unsigned pushes;	/* sum over all lanes at the last tick */
+	unsigned calm;		/* ticks since it changed */
+	uint64_t ticked, clock; /* when lanes and when time-outs were last looked at */
 };
 
 /* ---- peers come and go ---- */
@@ -109,7 +110,8 @@ void te_io_arm(struct te_io *io, struct te_lane *l, short poll_events)
 
 void te_io_need(struct te_io *io, enum te_pace pace)
 {
-	/* Pairs with the store in choose_pace(): either it is seen here, or the lane's load there. */
+	/* Pairs with the store in choose_pace(): either it is seen here, or the lane's load there.
+	 */
 	if (atomic_load(&io->pace) >= (int)pace)
 		return;
 	atomic_store(&io->pace, pace);
@@ -255,8 +257,7 @@ int te_io_start(struct te_io **out, struct te_err *err)
 	io->calm = LINGER_TICKS;
 	io->epoll = epoll_create1(EPOLL_CLOEXEC);
 	io->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	rc = io->epoll < 0 || io->kick < 0 ||
-			     epoll_ctl(io->epoll, EPOLL_CTL_ADD, io->kick, &ev) < 0
+	rc = io->epoll < 0 || io->kick < 0 || epoll_ctl(io->epoll, EPOLL_CTL_ADD, io->kick, &ev) < 0
 		     ? errno
 		     : pthread_create(&io->thread, NULL, run, io);
 	if (!rc) {

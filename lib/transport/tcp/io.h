@@ -1,4 +1,5 @@
-/* io.h - the I/O thread of tcp's initiating side: drives lanes that nobody else drives, and the clock. */
+/* io.h - the I/O thread of tcp's initiating side: drives lanes that nobody else drives, and the
+ * clock. */
 #ifndef TE_TCP_IO_H
 #define TE_TCP_IO_H
 
@@ -6,7 +7,8 @@
 
 struct te_io;
 
-/* How closely it looks: not at all, every 100 ms for time-outs, every millisecond for lanes left lazily. */
+/* How closely it looks: not at all, every 100 ms for time-outs, every millisecond for lanes left
+ * lazily. */
 enum te_pace { TE_PACE_NONE, TE_PACE_CLOCK, TE_PACE_CLOSE };
 
 int te_io_start(struct te_io **out, struct te_err *err);

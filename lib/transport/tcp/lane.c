@@ -14,9 +14,9 @@
 
 enum {
 	WINDOW = 4096,
-	STEPS = 4,		/* connections begun in one step */
-	CLOSING_MS = 1000,	/* a one-shot peer closes at once; this one does not */
-	SHUT_MS = 50,		/* ... nor after a WRITE: close our side to make it */
+	STEPS = 4,	   /* connections begun in one step */
+	CLOSING_MS = 1000, /* a one-shot peer closes at once; this one does not */
+	SHUT_MS = 50,	   /* ... nor after a WRITE: close our side to make it */
 	NO_PORT_MS = 5,
 };
 
@@ -296,7 +296,8 @@ void te_lane_leave(struct te_lane *l, bool lazy)
 			te_io_arm(l->peer->io, l, te_lane_poll_events(l));
 			armed = true;
 		}
-		/* Pairs with te_lane_knock() and te_lane_try(): either they see busy false, or we see knock. */
+		/* Pairs with te_lane_knock() and te_lane_try(): either they see busy false, or we
+		 * see knock. */
 		atomic_store(&l->busy, false);
 		if (!atomic_load(&l->knock)) {
 			if (work)

@@ -1,9 +1,10 @@
 /*
  * lane.h - one connection to a peer, with the slices that go over it.
  *
- * Any thread appends chains of slices. One thread at a time, the holder of `busy`, drives the lane: it
- * sends, receives, connects and hands finished slices to the sink. Who finds it busy sets `knock` and
- * leaves: the holder looks again before it goes. What a driver leaves behind is watched by the I/O thread.
+ * Any thread appends chains of slices. One thread at a time, the holder of `busy`, drives the lane:
+ * it sends, receives, connects and hands finished slices to the sink. Who finds it busy sets
+ * `knock` and leaves: the holder looks again before it goes. What a driver leaves behind is watched
+ * by the I/O thread.
  */
 #ifndef TE_TCP_LANE_H
 #define TE_TCP_LANE_H
@@ -23,11 +24,11 @@ enum { TE_LANES_MAX = 16, TE_ADDRS_MAX = 8 };
 enum te_v1_style { TE_V1_UNKNOWN, TE_V1_KEEPS, TE_V1_ONE_SHOT };
 
 enum te_lane_state {
-	TE_LANE_IDLE,	    /* no socket */
-	TE_LANE_NO_PORT,    /* no socket because this host is out of ports: again in a moment */
+	TE_LANE_IDLE,	 /* no socket */
+	TE_LANE_NO_PORT, /* no socket because this host is out of ports: again in a moment */
 	TE_LANE_CONNECTING,
 	TE_LANE_OPEN,
-	TE_LANE_CLOSING,    /* one-shot: the peer is to close first, so that it has the TIME_WAIT */
+	TE_LANE_CLOSING, /* one-shot: the peer is to close first, so that it has the TIME_WAIT */
 };
 
 struct te_chain {
@@ -41,42 +42,45 @@ struct te_lane {
 
 	/* Any thread. */
 	pthread_mutex_t lock;
-	struct te_chain fresh;	 /* under lock: appended, not yet seen by a driver */
-	_Atomic uint64_t load;	 /* bytes lent to this lane */
-	_Atomic unsigned pushes; /* chains ever appended: shows the I/O thread that something goes on */
-	_Atomic bool busy;	 /* somebody drives */
-	_Atomic bool knock;	 /* look again before you leave */
-	_Atomic bool asleep;	 /* the driver sleeps in poll(): write to kick */
-	_Atomic bool bounced;	 /* threads wait for slices of this lane without driving it */
-	_Atomic bool helped;	 /* waiting threads drive: do not wake the I/O thread for each submit */
-	_Atomic bool armed;	 /* the I/O thread's epoll tells of the socket */
+	struct te_chain fresh; /* under lock: appended, not yet seen by a driver */
+	_Atomic uint64_t load; /* bytes lent to this lane */
+	_Atomic unsigned
+		pushes;	     /* chains ever appended: shows the I/O thread that something goes on */
+	_Atomic bool busy;   /* somebody drives */
+	_Atomic bool knock;  /* look again before you leave */
+	_Atomic bool asleep; /* the driver sleeps in poll(): write to kick */
+	_Atomic bool bounced; /* threads wait for slices of this lane without driving it */
+	_Atomic bool helped; /* waiting threads drive: do not wake the I/O thread for each submit */
+	_Atomic bool armed;  /* the I/O thread's epoll tells of the socket */
 	_Atomic bool aborting;
-	int kick;		 /* eventfd, -1 until the first sleep; set before asleep */
+	int kick; /* eventfd, -1 until the first sleep; set before asleep */
 
 	/* The driver's. */
 	enum te_lane_state state;
 	int fd;
-	bool want_out;		/* the socket did not take everything */
-	struct te_chain todo;	/* not sent; the first one may be in part (sent_off) */
-	struct te_chain sent;	/* waits for its reply; the first one's may be here in part (recv_off) */
+	bool want_out;	      /* the socket did not take everything */
+	struct te_chain todo; /* not sent; the first one may be in part (sent_off) */
+	struct te_chain
+		sent; /* waits for its reply; the first one's may be here in part (recv_off) */
 	uint64_t sent_off, recv_off;
 	unsigned flight;	/* slices in sent */
 	uint64_t flight_bytes;	/* READ bytes in sent */
 	uint64_t part;		/* a status that has come in part */
 	struct te_chain done;	/* finished well, not yet handed over */
-	struct te_chain failed;	/* the same, badly, all for the same reason */
+	struct te_chain failed; /* the same, badly, all for the same reason */
 	struct te_err why;
 
-	enum te_v1_style style;	/* the peer's when this connection was opened, or found out on it */
+	enum te_v1_style style; /* the peer's when this connection was opened, or found out on it */
 	uint64_t served;	/* requests answered on this connection */
 	bool quiet;		/* no byte has come since there is work */
-	bool resent;		/* work was sent again after a kept connection died; no reply since */
-	bool shut;		/* one-shot: we have closed our side to make the peer close */
-	unsigned window, grown;	/* slices in flight at most: halved when a connection ends under them */
+	bool resent; /* work was sent again after a kept connection died; no reply since */
+	bool shut;   /* one-shot: we have closed our side to make the peer close */
+	unsigned window,
+		grown; /* slices in flight at most: halved when a connection ends under them */
 
 	int addr_at;
-	uint64_t connect_until;	/* all addresses together; 0: no attempt runs */
-	uint64_t attempt_until;	/* this address's share */
+	uint64_t connect_until; /* all addresses together; 0: no attempt runs */
+	uint64_t attempt_until; /* this address's share */
 	uint64_t moved;		/* a byte moved, or work came to an idle lane */
 	uint64_t looked;	/* the clock was last looked at */
 	uint64_t timer;		/* something is due; 0: nothing */
@@ -90,10 +94,10 @@ struct te_tcp_peer {
 	struct te_addr addrs[TE_ADDRS_MAX];
 	int naddrs;
 	bool v2;
-	_Atomic int style;		/* enum te_v1_style */
+	_Atomic int style; /* enum te_v1_style */
 	unsigned nlanes;
 	pthread_mutex_t abort_lock;
-	int abort_status;		/* under abort_lock */
+	int abort_status; /* under abort_lock */
 	struct te_err abort_why;
 	struct te_lane lanes[TE_LANES_MAX];
 };
@@ -156,14 +160,15 @@ static inline void te_lane_knock(struct te_lane *l)
 
 /* The driver's functions. */
 
-/* Do what can be done without waiting; receive: look for replies too. True when something was done. */
+/* Do what can be done without waiting; receive: look for replies too. True when something was done.
+ */
 bool te_lane_step(struct te_lane *l, bool receive);
 /* The socket of a lane without work has something to say: notice its end. */
 void te_lane_idle(struct te_lane *l);
 /* Let time-outs happen. */
 void te_lane_clock(struct te_lane *l, uint64_t now);
-/* Stop driving. What is in flight is armed for the I/O thread now, or (lazy) when its next tick finds that
-   nobody has come back. */
+/* Stop driving. What is in flight is armed for the I/O thread now, or (lazy) when its next tick
+   finds that nobody has come back. */
 void te_lane_leave(struct te_lane *l, bool lazy);
 /* What poll() should wait for. */
 short te_lane_poll_events(const struct te_lane *l);
@@ -174,7 +179,8 @@ void te_lane_answered(struct te_lane *l);
 
 /* ---- lost.c: when it ends ---- */
 
-/* The connection is of no more use. Slices that may be sent again wait for the next one, the others fail. */
+/* The connection is of no more use. Slices that may be sent again wait for the next one, the others
+ * fail. */
 void te_lane_lost(struct te_lane *l, int status, const char *why);
 /* The peer refused the slice whose reply is due. */
 void te_lane_refused(struct te_lane *l);

@@ -151,7 +151,8 @@ void te_lane_refused(struct te_lane *l)
 	send_again(l);
 }
 
-/* A v1 peer that closes: does it serve one request a connection, or did it refuse the one that is due? */
+/* A v1 peer that closes: does it serve one request a connection, or did it refuse the one that is
+ * due? */
 static void lost_v1(struct te_lane *l, int status, const char *why)
 {
 	const struct te_slice *due = l->sent.first;
@@ -184,7 +185,8 @@ void te_lane_lost(struct te_lane *l, int status, const char *why)
 
 	if (!l->peer->v2 && ended && !l->recv_off) {
 		lost_v1(l, status,
-			"connection closed without an answer (a v1 peer does so when a range is not "
+			"connection closed without an answer (a v1 peer does so when a range is "
+			"not "
 			"registered)");
 		return;
 	}

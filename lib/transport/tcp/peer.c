@@ -1,6 +1,8 @@
-/* peer.c - a segment reached over tcp: its lanes, which slice takes which, and threads that help. */
+/* peer.c - a segment reached over tcp: its lanes, which slice takes which, and threads that help.
+ */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -114,8 +116,8 @@ static unsigned least_loaded(const struct te_tcp_peer *p, const uint64_t *added,
 
 	for (unsigned i = 0; i < p->nlanes; i++) {
 		unsigned at = (first + i) % p->nlanes;
-		uint64_t load = added[at] + atomic_load_explicit(&p->lanes[at].load,
-								 memory_order_relaxed);
+		uint64_t load =
+			added[at] + atomic_load_explicit(&p->lanes[at].load, memory_order_relaxed);
 
 		if (load < least) {
 			least = load;
@@ -141,7 +143,8 @@ void te_tcp_submit(struct te_peer *base, struct te_slice *list)
 {
 	struct te_tcp_peer *p = container_of(base, struct te_tcp_peer, base);
 	/* One request at a time on a connection: use them all. */
-	bool spread = !p->v2 && atomic_load_explicit(&p->style, memory_order_relaxed) != TE_V1_KEEPS;
+	bool spread =
+		!p->v2 && atomic_load_explicit(&p->style, memory_order_relaxed) != TE_V1_KEEPS;
 	unsigned own = own_lane(p);
 	struct te_chain chains[TE_LANES_MAX];
 	uint64_t added[TE_LANES_MAX] = { 0 };
@@ -212,6 +215,8 @@ static void drive_until(struct te_lane *l, struct te_slice *s, const _Atomic uin
 			last = now;
 		else if (!spinning || now - last >= spin_ns)
 			sleep_on(l, until);
+		else
+			sched_yield();
 	}
 	if (spinning)
 		te_spin_end();

@@ -1,4 +1,5 @@
-/* served.c - one accepted connection: requests in, bytes between socket and regions, replies out. */
+/* served.c - one accepted connection: requests in, bytes between socket and regions, replies out.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,11 +14,11 @@
 #include "te_log.h"
 
 enum {
-	TURNS = 256,		 /* requests or reads before other connections get their turn */
-	SMALL_WRITE = 2048,	 /* up to here it pays to read many and copy */
-	ANSWER_AFTER = 1 << 20,	 /* bytes written before the peer is told, even if more is coming */
-	DRAIN_BYTES = 64 << 20,	 /* what a refused peer may still send ... */
-	DRAIN_SECONDS = 2,	 /* ... and for how long, so that our last frame outlives it */
+	TURNS = 256,		/* requests or reads before other connections get their turn */
+	SMALL_WRITE = 2048,	/* up to here it pays to read many and copy */
+	ANSWER_AFTER = 1 << 20, /* bytes written before the peer is told, even if more is coming */
+	DRAIN_BYTES = 64 << 20, /* what a refused peer may still send ... */
+	DRAIN_SECONDS = 2,	/* ... and for how long, so that our last frame outlives it */
 	HEADER_SECONDS = 60,
 };
 
@@ -413,9 +414,9 @@ enum te_served_next te_served_run(struct te_served *c, const struct te_transport
 	count(c, env);
 	if (!c->left && !c->out_end)
 		release(c);
-	atomic_store_explicit(
-		&c->half, c->left || c->out_end || c->in_end > c->in_at || c->draining,
-		memory_order_relaxed);
+	atomic_store_explicit(&c->half,
+			      c->left || c->out_end || c->in_end > c->in_at || c->draining,
+			      memory_order_relaxed);
 	*moved = c->traffic != before;
 	if (*moved)
 		atomic_store_explicit(&c->moved, now, memory_order_relaxed);

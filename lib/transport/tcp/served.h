@@ -29,21 +29,22 @@ struct te_served_reply {
 
 struct te_served {
 	struct te_served *next, *prev; /* the worker's list, under its lock */
-	_Atomic uint64_t moved;	       /* te_now() of the last byte, for whoever looks for idle ones */
-	_Atomic bool half;	       /* in the middle of something: not idle, watched by the clock */
+	_Atomic uint64_t moved; /* te_now() of the last byte, for whoever looks for idle ones */
+	_Atomic bool half;	/* in the middle of something: not idle, watched by the clock */
 
 	/* The worker's own from here. */
 	struct te_served *next_ready;
 	bool is_ready;
 	int fd;
-	bool hung_up;	/* no edge will tell of the end of the input: read until it comes */
-	bool dry;	/* the socket gave less than asked for */
-	bool blocked;	/* the socket did not take all replies */
-	bool refusing;	/* answer, then close gracefully */
-	bool draining;	/* our side is shut: throw away until the peer closes too */
+	bool hung_up;  /* no edge will tell of the end of the input: read until it comes */
+	bool dry;      /* the socket gave less than asked for */
+	bool blocked;  /* the socket did not take all replies */
+	bool refusing; /* answer, then close gracefully */
+	bool draining; /* our side is shut: throw away until the peer closes too */
 	bool answer_now;
-	bool ended;	/* the peer will send no more */
-	bool frugal;	/* read no further than the next header: payload may follow, which is not ours to copy */
+	bool ended;  /* the peer will send no more */
+	bool frugal; /* read no further than the next header: payload may follow, which is not ours
+			to copy */
 	uint64_t drained;
 	uint64_t traffic; /* bytes in both directions */
 

@@ -1,6 +1,7 @@
 /* server.c - the serving side of tcp: a listener and its workers, each with its own connections. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -21,10 +22,10 @@ enum {
 	MAX_WORKERS = 4,
 	MAX_CONNECTIONS = 8192,
 	EVENTS = 64,
-	ACCEPTS = 64,	   /* in a row, before the worker serves again */
-	PAUSE_MS = 20,	   /* no accept for so long when file descriptors are out */
+	ACCEPTS = 64,  /* in a row, before the worker serves again */
+	PAUSE_MS = 20, /* no accept for so long when file descriptors are out */
 	WARN_S = 10,
-	WATCH_MS = 250,	   /* how often half-done connections are looked at */
+	WATCH_MS = 250,	    /* how often half-done connections are looked at */
 	SPINS_PER_POLL = 8, /* direct reads of the hot connection for each look at all */
 };
 
@@ -33,15 +34,16 @@ struct worker {
 	pthread_t thread;
 	bool started;
 	int epoll;
-	pthread_mutex_t lock;	/* list and count: the accepting worker adds and looks for idle ones */
+	pthread_mutex_t
+		lock; /* list and count: the accepting worker adds and looks for idle ones */
 	struct te_served *list;
 	unsigned count;
 
 	/* The worker thread's own. */
 	struct te_served *ready, **ready_end;
-	struct te_served *hot;	/* the one that moved last */
-	uint64_t watched;	/* when connections were last looked at */
-	bool watching;		/* some are half done */
+	struct te_served *hot; /* the one that moved last */
+	uint64_t watched;      /* when connections were last looked at */
+	bool watching;	       /* some are half done */
 	struct te_served_scratch scratch;
 };
 
@@ -49,11 +51,11 @@ struct te_tcp_server {
 	const struct te_transport_env *env;
 	int listener;
 	unsigned port;
-	int stop_fd;		/* readable for ever once we stop */
+	int stop_fd; /* readable for ever once we stop */
 	_Atomic bool stop;
 	_Atomic unsigned total;
-	uint64_t accept_again;	/* first worker's: accepting pauses until then; 0: it does not */
-	uint64_t warn_again;	/* first worker's: not before */
+	uint64_t accept_again; /* first worker's: accepting pauses until then; 0: it does not */
+	uint64_t warn_again;   /* first worker's: not before */
 	unsigned nworkers;
 	struct worker workers[MAX_WORKERS];
 };
@@ -166,7 +168,8 @@ static void watch(struct worker *w)
 
 /* ---- accepting, in the first worker ---- */
 
-/* Make room: the connection that has been idle for longest is shut, and its worker then frees it. */
+/* Make room: the connection that has been idle for longest is shut, and its worker then frees it.
+ */
 static void shed(struct te_tcp_server *s)
 {
 	struct worker *best_worker = NULL;
@@ -246,7 +249,8 @@ static void pause_accept(struct te_tcp_server *s, const char *why)
 static void accept_some(struct te_tcp_server *s)
 {
 	for (unsigned i = 0; i < ACCEPTS; i++) {
-		bool full = atomic_load_explicit(&s->total, memory_order_relaxed) >= MAX_CONNECTIONS;
+		bool full =
+			atomic_load_explicit(&s->total, memory_order_relaxed) >= MAX_CONNECTIONS;
 		struct te_addr from;
 		int fd = full ? -EMFILE : te_sock_accept(s->listener, &from);
 
@@ -288,8 +292,8 @@ static bool poll_events(struct worker *w, int timeout_ms)
 		}
 		if (!c) /* stop_fd */
 			continue;
-		/* A connection that was reset is not read on: its peer has given up what lies in the
-		   socket, and may have sent it again another way. */
+		/* A connection that was reset is not read on: its peer has given up what lies in
+		   the socket, and may have sent it again another way. */
 		if (ev[i].events & EPOLLERR) {
 			if (!c->is_ready) {
 				drop(w, c);
@@ -323,6 +327,8 @@ static void spin(struct worker *w)
 			last = now;
 		else if (now - last > budget)
 			break;
+		else
+			sched_yield();
 		watch(w);
 	}
 	te_spin_end();

@@ -13,5 +13,4 @@
 bool te_spin_begin(void);
 void te_spin_end(void);
 
-
 #endif

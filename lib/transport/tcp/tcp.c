@@ -12,12 +12,13 @@
 
 struct tcp {
 	struct te_transport base;
-	struct te_tcp_server *server;	/* NULL: serves nobody */
+	struct te_tcp_server *server; /* NULL: serves nobody */
 	pthread_mutex_t lock;
-	struct te_io *io;		/* under lock: started with the first peer */
+	struct te_io *io; /* under lock: started with the first peer */
 };
 
-static int tcp_open(const struct te_transport_env *env, struct te_transport **out, struct te_err *err)
+static int tcp_open(const struct te_transport_env *env, struct te_transport **out,
+		    struct te_err *err)
 {
 	struct tcp *t = calloc(1, sizeof(*t));
 

@@ -10,9 +10,9 @@
 #include "transport/tcp/lane.h"
 
 enum {
-	SLICES = 256,		/* in one call */
+	SLICES = 256, /* in one call */
 	IOV = 2 * SLICES,
-	SEND_BYTES = 4 << 20,	/* in one call: more does not fit into a socket */
+	SEND_BYTES = 4 << 20, /* in one call: more does not fit into a socket */
 	RECV_BYTES = 4 << 20,
 	FLIGHT_BYTES = 64 << 20, /* asked for ahead: the bandwidth-delay product of a long path */
 };
@@ -271,7 +271,8 @@ static void came_in(struct te_lane *l, const struct in *in, uint64_t n)
 	}
 }
 
-/* A one-shot peer has no other way to say that it has a WRITE than to close, after it took every byte. */
+/* A one-shot peer has no other way to say that it has a WRITE than to close, after it took every
+ * byte. */
 static bool write_ended_well(const struct te_lane *l)
 {
 	int unacknowledged = 0;
