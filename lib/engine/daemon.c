@@ -23,7 +23,7 @@ enum {
 	BUF_MIN = 512,
 	BUF_SMALL = 64 << 10, /* room that every client may have */
 	TOTAL_MAX = 64 << 20, /* of all larger buffers together */
-	REQUEST_S = 5,	      /* from accept to the last byte, and for the reply */
+	REQUEST_S = 5,	      /* from accept to the last byte, and without progress of the reply */
 	LINGER_S = 1,	      /* for the client's FIN */
 	PAUSE_MS = 100,	      /* without accepting, when there are no descriptors */
 	QUIET_S = 10,	      /* between two warnings */
@@ -83,6 +83,11 @@ static void set_deadline(struct te_daemon *d, struct client *c, unsigned seconds
 {
 	c->deadline = te_now() + seconds * TE_NSEC_PER_SEC;
 	d->next = MIN(d->next, c->deadline);
+}
+
+static size_t total_max(const struct te_daemon *d)
+{
+	return MAX((size_t)TOTAL_MAX, 2 * (size_t)d->max_length);
 }
 
 static void drop_buf(struct te_daemon *d, struct client *c)
@@ -149,6 +154,7 @@ static void send_reply(struct te_daemon *d, struct client *c)
 		}
 		c->sent += (size_t)n;
 		c->active = te_now();
+		set_deadline(d, c, REQUEST_S);
 	}
 	start_linger(d, c);
 }
@@ -168,7 +174,12 @@ static void answer(struct te_daemon *d, struct client *c, enum te_rpc_type type,
 	}
 	drop_buf(d, c);
 	c->buf = frame;
-	c->len = frame_len;
+	c->len = c->room = frame_len;
+	if (frame_len > BUF_SMALL)
+		d->total += frame_len;
+	/* This client has just been active: it is the last to go. */
+	while (d->total > total_max(d) && d->count > 1)
+		drop_idlest(d);
 	c->state = WRITING;
 	set_deadline(d, c, REQUEST_S);
 	if (watch(d, EPOLL_CTL_MOD, c->fd, EPOLLOUT, about(d, c)))
@@ -181,10 +192,9 @@ static void answer(struct te_daemon *d, struct client *c, enum te_rpc_type type,
 static bool grow(struct te_daemon *d, struct client *c, size_t want)
 {
 	size_t room = MIN(MAX(2 * c->room, (size_t)BUF_MIN), c->len + want);
-	size_t limit = MAX((size_t)TOTAL_MAX, 2 * (size_t)d->max_length);
 	char *buf;
 
-	if (room > BUF_SMALL && d->total + room > limit)
+	if (room > BUF_SMALL && d->total + room > total_max(d))
 		return false;
 	buf = realloc(c->buf, room);
 	if (!buf)

@@ -264,12 +264,20 @@ unsigned te_sock_port(int fd)
 	return getsockname(fd, (struct sockaddr *)&a.ss, &a.len) ? 0 : te_addr_port(&a);
 }
 
+/* The kernel wants a free descriptor before it looks whether anybody is waiting. */
+static bool nobody_waits(int listener)
+{
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+
+	return !poll(&p, 1, 0);
+}
+
 int te_sock_accept(int listener, struct te_addr *from)
 {
 	struct te_addr a;
 
 	for (;;) {
-		int fd;
+		int fd, rc;
 
 		a.len = sizeof(a.ss);
 		fd = accept4(listener, (struct sockaddr *)&a.ss, &a.len,
@@ -280,7 +288,8 @@ int te_sock_accept(int listener, struct te_addr *from)
 			return fd;
 		}
 		/* Errors of the connection that was waiting, not of the listener: accept(2). */
-		switch (errno) {
+		rc = -errno;
+		switch (-rc) {
 		case EINTR:
 		case ECONNABORTED:
 		case EPROTO:
@@ -292,8 +301,11 @@ int te_sock_accept(int listener, struct te_addr *from)
 		case ENETUNREACH:
 		case EOPNOTSUPP:
 			continue;
+		case EMFILE:
+		case ENFILE:
+			return nobody_waits(listener) ? -EAGAIN : rc;
 		default:
-			return -errno;
+			return rc;
 		}
 	}
 }
