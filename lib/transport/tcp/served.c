@@ -352,7 +352,7 @@ static int read_requests(struct te_served *c, struct te_served_scratch *w)
 
 static int drain(struct te_served *c)
 {
-	ssize_t n = recv(c->fd, NULL, 1 << 20, MSG_TRUNC | MSG_DONTWAIT);
+	ssize_t n = recv(c->fd, c->in, TE_SERVED_IN, MSG_DONTWAIT);
 
 	if (n < 0 && errno == EAGAIN)
 		return TE_SERVED_WAIT;

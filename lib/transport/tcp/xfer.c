@@ -68,6 +68,7 @@ static void add_header(struct out *o, uint64_t size, uint64_t addr, unsigned opc
 	}
 	te_tcp_put_request(h, size, addr, opcode);
 	o->niov = add_iov(o->iov, o->niov, h + *skip, TE_TCP_HEADER - *skip);
+	o->bytes += TE_TCP_HEADER - *skip;
 	*skip = 0;
 }
 
@@ -75,19 +76,20 @@ static void add_request(const struct te_lane *l, struct out *o, const struct te_
 			uint64_t skip)
 {
 	unsigned version = l->peer->v2 ? TE_TCP_V2 : 0;
+	uint64_t part;
 
-	o->bytes += request_len(l, s) - skip;
 	if (s->op == TE_READ) {
 		add_header(o, s->len, s->remote, TE_TCP_READ | version, &skip);
 		return;
 	}
 	add_header(o, s->len, s->remote, TE_TCP_WRITE | version, &skip);
-	if (skip < s->len) {
-		o->niov = add_iov(o->iov, o->niov, (char *)s->local + skip, s->len - skip);
-		skip = 0;
-	} else {
-		skip -= s->len;
-	}
+	part = MIN(s->len - MIN(s->len, skip), SEND_BYTES);
+	if (part)
+		o->niov = add_iov(o->iov, o->niov, (char *)s->local + skip, part);
+	o->bytes += part;
+	if (skip + part < s->len)
+		return;
+	skip -= MIN(s->len, skip);
 	if (is_confirmed(l, s))
 		add_header(o, 1, s->remote + (s->len - 1), TE_TCP_READ, &skip);
 }
@@ -222,15 +224,17 @@ static void expect(const struct te_lane *l, struct in *in)
 
 		if (i == 0)
 			in->status[0] = l->part;
-		in->bytes += head + body - skip;
 		if (skip < head) {
 			in->niov = add_iov(in->iov, in->niov, (char *)&in->status[i] + skip,
 					   head - skip);
+			in->bytes += head - skip;
 			skip = head;
 		}
-		if (body > skip - head)
-			in->niov = add_iov(in->iov, in->niov, to + (skip - head),
-					   body - (skip - head));
+		skip -= head;
+		body = MIN(body - skip, RECV_BYTES);
+		if (body)
+			in->niov = add_iov(in->iov, in->niov, to + skip, body);
+		in->bytes += body;
 	}
 }
 
