@@ -314,6 +314,21 @@ void cli_parse(const struct argp *argp, int argc, char **argv, struct cli *cli, 
 	set_log_level(cli->verbose);
 }
 
+void cli_conf(const struct cli *cli, struct te_conf *conf)
+{
+	struct te_err err = { 0 };
+	struct te_meta *meta;
+	int rc;
+
+	te_conf_read(conf);
+	/* Does not connect: this is about the address alone. */
+	rc = te_meta_open(cli->metadata, conf, &meta, &err);
+	if (rc == -EINVAL)
+		cli_usage(NULL, "%s", err.msg);
+	if (rc == 0)
+		te_meta_close(meta);
+}
+
 bool cli_switch(const struct argp_state *state, const char *option, const char *arg)
 {
 	static const char *const yes[] = { "true", "t", "yes", "y", "1", "on" };
@@ -455,6 +470,7 @@ int cli_signals(void)
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) == 0) {
 		fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 		if (fd >= 0)

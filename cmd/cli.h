@@ -28,6 +28,10 @@ void cli_parse(const struct argp *argp, int argc, char **argv, struct cli *cli, 
 /* The children that every command's argp must name. */
 extern const struct argp_child cli_children[];
 
+/* Reads the tunables, for the command's own use and to be handed to te_engine_open() and the like. Exit 2 when -m or else
+   MC_METADATA_SERVER names a kind of store that this build has not. */
+void cli_conf(const struct cli *cli, struct te_conf *conf);
+
 /* "te-x: message" on stderr; returns CLI_FAIL. */
 int cli_error(const struct te_err *err);
 /* printf form of the same; status is returned. */
@@ -51,7 +55,7 @@ bool cli_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out);
 /* Seconds, fractions allowed, >= 0: "10", "0.5", "10s", "500ms", "2m". */
 bool cli_seconds(const char *text, double *out);
 
-/* A signalfd for SIGINT and SIGTERM, which are blocked for all threads started later. -1 and a message on failure. */
+/* A signalfd for SIGINT, SIGTERM and SIGHUP, which are blocked for all threads started later. -1 and a message on failure. */
 int cli_signals(void);
 
 #endif
