@@ -391,25 +391,39 @@ static int etcd_del(struct te_meta *m, const char *key, const char *if_match, st
 
 /* ---- listing ------------------------------------------------------------------------------ */
 
-static int add_page(json_t *kvs, struct te_keys *keys, char **last, struct te_err *err)
+struct last { /* key of the pages so far */
+	char *key;
+	size_t len;
+};
+
+static bool is_after(const char *key, size_t len, const struct last *last)
+{
+	int d = last->key ? memcmp(key, last->key, MIN(len, last->len)) : 1;
+
+	return d > 0 || (d == 0 && len > last->len);
+}
+
+static int add_page(json_t *kvs, struct te_keys *keys, struct last *last, struct te_err *err)
 {
 	json_t *kv;
 	size_t i;
 
 	json_array_foreach(kvs, i, kv)
 	{
-		char tag[24], *key;
+		char *key;
 		size_t len;
 		int rc = te_etcd_bytes(kv, "key", &key, &len, err);
 
 		if (rc)
 			return rc;
-		snprintf(tag, sizeof(tag), "%" PRId64, te_etcd_int(kv, "mod_revision"));
-		rc = te_keys_add(keys, key, len, tag);
-		free(*last);
-		*last = key;
+		if (!is_after(key, len, last))
+			rc = te_fail(err, -EBADMSG, "etcd's list of keys is out of order");
+		else if (te_keys_add(keys, key, len))
+			rc = te_fail(err, -ENOMEM, "out of memory");
+		free(last->key);
+		*last = (struct last){ key, len };
 		if (rc)
-			return te_fail(err, rc, "out of memory");
+			return rc;
 	}
 	return 0;
 }
@@ -418,12 +432,12 @@ static int add_page(json_t *kvs, struct te_keys *keys, char **last, struct te_er
 static int etcd_list(struct te_meta *m, const char *prefix, struct te_keys *keys,
 		     struct te_err *err)
 {
-	char *last = NULL;
+	struct last last = { 0 };
 	bool more = true;
 	int rc = 0;
 
 	while (more && !rc) {
-		json_t *request = te_etcd_range(prefix, last), *reply, *kvs;
+		json_t *request = te_etcd_range(prefix, last.key, last.len), *reply, *kvs;
 
 		if (json_object_set_new(request, "keys_only", json_true()) ||
 		    json_object_set_new(request, "limit", json_integer(PAGE))) {
@@ -438,7 +452,7 @@ static int etcd_list(struct te_meta *m, const char *prefix, struct te_keys *keys
 		rc = add_page(kvs, keys, &last, err);
 		json_decref(reply);
 	}
-	free(last);
+	free(last.key);
 	return rc;
 }
 

@@ -25,6 +25,7 @@ struct te_etcd {
 	char *user, *password;	  /* NULL: none */
 	_Atomic unsigned current; /* the endpoint that answered last. Relaxed: a hint */
 	pthread_mutex_t lock;	  /* owns what follows */
+	bool open; /* it said that it needs no login */
 	char *token;		  /* of a login; NULL: none yet */
 	struct te_etcd_lease lease[TE_ETCD_LEASES_MAX];
 };
@@ -37,8 +38,10 @@ enum te_etcd_repeat { TE_ETCD_ONCE, TE_ETCD_REPEATABLE };
    json_decref() it. -EACCES, -ENOENT (no such lease), -EIO with etcd's own text. */
 int te_etcd_call(struct te_etcd *e, const char *method, json_t *request, enum te_etcd_repeat repeat,
 		 json_t **reply, struct te_err *err);
-/* The same for one that never ends: on_data gets the bytes. 1: stop_fd; else what on_data returned
- * or negative. */
+/*
+ * The same for one that never ends: on_data gets the bytes. 1: stop_fd; else what on_data returned
+ * or negative.
+ */
 int te_etcd_stream(struct te_etcd *e, const char *method, json_t *request, int stop_fd,
 		   int (*on_data)(void *arg, const char *data, size_t len), void *arg,
 		   struct te_err *err);
@@ -51,7 +54,7 @@ int64_t te_etcd_revision(const json_t *reply);
 int te_etcd_bytes(const json_t *obj, const char *member, char **out, size_t *len,
 		  struct te_err *err);
 /* {"key":..., "range_end":...} for all keys that begin with prefix and are > after (NULL: all). */
-json_t *te_etcd_range(const char *prefix, const char *after);
+json_t *te_etcd_range(const char *prefix, const char *after, size_t after_len);
 /* A base64 JSON string. */
 json_t *te_etcd_text(const char *data, size_t len);
 

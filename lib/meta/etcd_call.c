@@ -73,14 +73,27 @@ static json_t *range_end(const char *prefix)
 	return v;
 }
 
-json_t *te_etcd_range(const char *prefix, const char *after)
+static json_t *next_key(const char *key, size_t len)
+{
+	char *next = calloc(1, len + 1);
+	json_t *v;
+
+	if (!next)
+		return NULL;
+	memcpy(next, key, len);
+	v = te_etcd_text(next, len + 1);
+	free(next);
+	return v;
+}
+
+json_t *te_etcd_range(const char *prefix, const char *after, size_t after_len)
 {
 	json_t *r = json_object(), *key;
 
 	/* A key and a NUL is the next key. An empty one is not allowed: the least is one zero byte.
 	 */
 	if (after)
-		key = te_etcd_text(after, strlen(after) + 1);
+		key = next_key(after, after_len);
 	else
 		key = te_etcd_text(prefix, *prefix ? strlen(prefix) : 1);
 	if (json_object_set_new(r, "key", key) ||
@@ -101,6 +114,8 @@ static int status_of(int64_t code)
 		return -EACCES;
 	case UNAVAILABLE:
 		return -EAGAIN;
+	case FAILED_PRECONDITION: /* of a login: authentication is not enabled */
+		return -ENOTCONN;
 	default:
 		return -EIO;
 	}
@@ -127,6 +142,9 @@ static int understand(const struct te_http_reply *r, json_t **reply, struct te_e
 	if (te_json_str(root, "error", &text, NULL) && te_json_str(root, "message", &text, NULL))
 		text = "an error without a text";
 	rc = status_of(te_etcd_int(root, "code"));
+	/* What it says to a call without a token: a bad argument, to gRPC. */
+	if (strstr(text, "user name is empty"))
+		rc = -EACCES;
 	rc = te_fail(err, rc, "the server answered %ld '%.200s'", r->status, text);
 	json_decref(root);
 	return rc;
@@ -210,6 +228,16 @@ static int post(struct te_etcd *e, struct post *p, enum te_etcd_repeat repeat, j
 	return rc;
 }
 
+/* Takes token. NULL: the server wants none, whatever MC_TE_ETCD_USERNAME says. */
+static void set_token(struct te_etcd *e, char *token)
+{
+	pthread_mutex_lock(&e->lock);
+	free(e->token);
+	e->token = token;
+	e->open = !token;
+	pthread_mutex_unlock(&e->lock);
+}
+
 static int log_in(struct te_etcd *e, uint64_t until, struct te_err *err)
 {
 	struct post p = { .method = "auth/authenticate", .login = true, .until = until };
@@ -227,6 +255,10 @@ static int log_in(struct te_etcd *e, uint64_t until, struct te_err *err)
 	rc = post(e, &p, TE_ETCD_REPEATABLE, &reply, err);
 	explicit_bzero(p.body, strlen(p.body));
 	free(p.body);
+	if (rc == -ENOTCONN) {
+		set_token(e, NULL);
+		return 0;
+	}
 	if (rc)
 		return te_recode(err, rc == -EIO ? -EACCES : rc, "cannot log in");
 	rc = te_json_str(reply, "token", &token, err);
@@ -235,21 +267,18 @@ static int log_in(struct te_etcd *e, uint64_t until, struct te_err *err)
 	if (!copy)
 		return rc ? te_recode(err, -EPROTO, "cannot log in")
 			  : te_fail(err, -ENOMEM, "out of memory");
-	pthread_mutex_lock(&e->lock);
-	free(e->token);
-	e->token = copy;
-	pthread_mutex_unlock(&e->lock);
+	set_token(e, copy);
 	return 0;
 }
 
-static bool has_token(struct te_etcd *e)
+static bool logged_in(struct te_etcd *e)
 {
-	bool has;
+	bool in;
 
 	pthread_mutex_lock(&e->lock);
-	has = e->token != NULL;
+	in = e->token || e->open;
 	pthread_mutex_unlock(&e->lock);
-	return has;
+	return in;
 }
 
 int te_etcd_call(struct te_etcd *e, const char *method, json_t *request, enum te_etcd_repeat repeat,
@@ -263,14 +292,14 @@ int te_etcd_call(struct te_etcd *e, const char *method, json_t *request, enum te
 	json_decref(request);
 	if (!p.body)
 		return te_fail(err, -ENOMEM, "out of memory");
-	if (e->user && !has_token(e)) {
+	if (e->user && !logged_in(e)) {
 		rc = log_in(e, p.until, err);
 		fresh = true;
 	}
 	if (!rc)
 		rc = post(e, &p, repeat, reply, err);
 	/* Tokens end after five minutes, and with the server that gave them. */
-	if (rc == -EACCES && p.r.status == 401 && e->user && !fresh) {
+	if (rc == -EACCES && e->user && !fresh) {
 		rc = log_in(e, p.until, err);
 		if (!rc)
 			rc = post(e, &p, repeat, reply, err);

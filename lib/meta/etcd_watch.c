@@ -22,7 +22,7 @@ static int on_event(struct te_watch *w, const json_t *event, struct te_err *err)
 {
 	const json_t *kv = json_object_get(event, "kv");
 	const char *type;
-	char *key, *data, tag[24];
+	char *key, *data;
 	size_t key_len, len;
 	int rc = te_etcd_bytes(kv, "key", &key, &key_len, err);
 
@@ -34,8 +34,7 @@ static int on_event(struct te_watch *w, const json_t *event, struct te_err *err)
 	} else {
 		rc = te_etcd_bytes(kv, "value", &data, &len, err);
 		if (!rc) {
-			snprintf(tag, sizeof(tag), "%" PRId64, te_etcd_int(kv, "mod_revision"));
-			rc = te_watch_put(w, key, tag, data, len);
+			rc = te_watch_put(w, key, data, len);
 			free(data);
 		}
 	}
@@ -114,7 +113,7 @@ static int on_data(void *arg, const char *data, size_t len)
 
 static json_t *create_request(const char *prefix, int64_t revision)
 {
-	json_t *root = json_object(), *create = te_etcd_range(prefix, NULL);
+	json_t *root = json_object(), *create = te_etcd_range(prefix, NULL, 0);
 	char from[24];
 
 	snprintf(from, sizeof(from), "%" PRId64, revision);
@@ -130,7 +129,7 @@ static json_t *create_request(const char *prefix, int64_t revision)
 /* The revision now, so that the stream begins where the list that follows cannot end before. */
 static int now(struct te_etcd *e, int64_t *revision, struct te_err *err)
 {
-	json_t *request = te_etcd_range(e->base.prefix, NULL), *reply;
+	json_t *request = te_etcd_range(e->base.prefix, NULL, 0), *reply;
 	int rc;
 
 	if (json_object_set_new(request, "count_only", json_true())) {

@@ -399,7 +399,7 @@ static int http_list(struct te_meta *m, const char *prefix, struct te_keys *keys
 		if (!json_is_string(key))
 			rc = te_fail(err, -EBADMSG,
 				     "the server's list has a key that is no string");
-		else if (te_keys_add(keys, json_string_value(key), json_string_length(key), NULL))
+		else if (te_keys_add(keys, json_string_value(key), json_string_length(key)))
 			rc = te_fail(err, -ENOMEM, "out of memory");
 		if (rc)
 			break;
@@ -427,7 +427,7 @@ static int report(struct te_watch *w, const json_t *event, struct te_err *err)
 		rc = te_base64_decode(text, strlen(text), &data, &len);
 	if (rc)
 		return te_fail(err, -EBADMSG, "the server's event for '%s' has no value", key);
-	rc = te_watch_put(w, key, NULL, data, len);
+	rc = te_watch_put(w, key, data, len);
 	free(data);
 	return rc;
 }

@@ -1,4 +1,4 @@
-/* keys.c - growing and sorted sets of keys, each with the tag of its value. */
+/* keys.c - growing and sorted sets of keys, each with the fingerprint of its value. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,23 +25,20 @@ static int reserve(struct te_keys *k)
 static void key_clear(struct te_key *e)
 {
 	free(e->key);
-	free(e->tag);
+	free(e->print);
 }
 
-int te_keys_add(struct te_keys *k, const char *key, size_t len, const char *tag)
+int te_keys_add(struct te_keys *k, const char *key, size_t len)
 {
-	struct te_key e;
+	struct te_key e = { 0 };
 
 	if (memchr(key, '\0', len))
 		return 0;
 	if (reserve(k))
 		return -ENOMEM;
 	e.key = strndup(key, len);
-	e.tag = te_strdup(tag);
-	if (!e.key || (tag && !e.tag)) {
-		key_clear(&e);
+	if (!e.key)
 		return -ENOMEM;
-	}
 	k->v[k->n++] = e;
 	return 0;
 }
@@ -90,23 +87,25 @@ struct te_key *te_keys_find(const struct te_keys *k, const char *key)
 	return at < k->n && strcmp(k->v[at].key, key) == 0 ? &k->v[at] : NULL;
 }
 
-int te_keys_set(struct te_keys *k, const char *key, const char *tag)
+int te_keys_set(struct te_keys *k, const char *key, const char *print)
 {
 	size_t at = lower_bound(k, key);
+	char *copy = te_strdup(print);
 	struct te_key e;
 
+	if (print && !copy)
+		return -ENOMEM;
 	if (at < k->n && strcmp(k->v[at].key, key) == 0) {
-		char *copy = te_strdup(tag);
-
-		if (tag && !copy)
-			return -ENOMEM;
-		free(k->v[at].tag);
-		k->v[at].tag = copy;
+		free(k->v[at].print);
+		k->v[at].print = copy;
 		return 0;
 	}
-	if (te_keys_add(k, key, strlen(key), tag))
+	if (te_keys_add(k, key, strlen(key))) {
+		free(copy);
 		return -ENOMEM;
+	}
 	e = k->v[k->n - 1];
+	e.print = copy;
 	memmove(&k->v[at + 1], &k->v[at], (k->n - 1 - at) * sizeof(e));
 	k->v[at] = e;
 	return 0;

@@ -70,13 +70,16 @@ struct te_meta_ops {
 struct te_meta {
 	const struct te_meta_ops *ops;
 	struct te_conf conf;
-	char *uri; /* without credentials */
+	char *uri;			/* without credentials */
 	char *prefix;
 };
 
 extern const struct te_meta_ops te_meta_http, te_meta_redis, te_meta_etcd, te_meta_p2p;
 
-/* te_wrap() where the failure means something else further up: code is what the caller shall see. Returns it. */
+/*
+ * te_wrap() where the failure means something else further up: code is what the caller shall see.
+ * Returns it.
+ */
 int te_recode(struct te_err *err, int code, const char *context);
 /* When an operation that begins now must end (te_now() scale). */
 uint64_t te_meta_until(const struct te_meta *m);
@@ -87,7 +90,7 @@ int te_meta_value_set(struct te_meta_value *v, const char *data, size_t len, str
 
 struct te_key {
 	char *key;
-	char *tag; /* NULL: not known */
+	char *print;			/* fingerprint of the value; NULL: not known */
 };
 
 struct te_keys {
@@ -95,39 +98,39 @@ struct te_keys {
 	size_t n, cap;
 };
 
-/* tag may be NULL. A key with a NUL in it, which te's calls cannot name, is left out. -ENOMEM. */
-int te_keys_add(struct te_keys *k, const char *key, size_t len, const char *tag);
+/* A key with a NUL in it, which te's calls cannot name, is left out. -ENOMEM. */
+int te_keys_add(struct te_keys *k, const char *key, size_t len);
 /* Bytewise order, each key once. */
 void te_keys_sort(struct te_keys *k);
 /* Of a sorted set; NULL when it is not there. */
 struct te_key *te_keys_find(const struct te_keys *k, const char *key);
 /* Insert into or change a sorted set. -ENOMEM. */
-int te_keys_set(struct te_keys *k, const char *key, const char *tag);
+int te_keys_set(struct te_keys *k, const char *key, const char *print);
 void te_keys_remove(struct te_keys *k, const char *key);
+void te_keys_clear(struct te_keys *k);
+
 /* A short word for a value: equal values give equal words. */
 void te_fingerprint(const char *data, size_t len, char out[TE_META_TAG_MAX]);
-void te_keys_clear(struct te_keys *k);
 
 /* ---- watching ----------------------------------------------------------------------------- */
 
-struct te_watch { /* one te_meta_watch() call; its thread owns it */
+struct te_watch {			/* one te_meta_watch() call; its thread owns it */
 	struct te_meta *m;
 	const char *prefix;
 	int (*cb)(void *arg, const struct te_meta_event *ev);
 	void *arg;
 	int stop_fd;
-	struct te_keys known; /* what has been reported, with tags, sorted */
-	bool synced;	      /* known was filled once: differences are reported from now on */
-	bool healthy;	      /* resync has worked since the last try to connect */
+	struct te_keys known;		/* what the callback has been told, sorted */
+	bool synced;			/* known was filled once: differences are reported from now on */
+	bool healthy;			/* resync has worked since the last try to connect */
 };
 
 /* List, compare with what is known, report the differences (none the first time). 0; 1: the
    callback wants the end; negative. */
 int te_watch_resync(struct te_watch *w, struct te_err *err);
-/* Tell the callback and remember. 0 or 1: it wants the end; -ENOMEM. tag is what list says of a
-   key; NULL for a store whose list says none: then it is the value's fingerprint. */
-int te_watch_put(struct te_watch *w, const char *key, const char *tag, const char *data,
-		 size_t len);
+/* Tell the callback, unless it knows: engines put the same bytes again to keep a key alive. 0, or 1:
+   it wants the end; -ENOMEM. */
+int te_watch_put(struct te_watch *w, const char *key, const char *data, size_t len);
 int te_watch_deleted(struct te_watch *w, const char *key);
 /* resync once a second until the end. As ops->watch. */
 int te_watch_poll(struct te_watch *w, struct te_err *err);

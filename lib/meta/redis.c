@@ -327,7 +327,7 @@ static int scan(struct redis *r, const char *match, char cursor[24], uint64_t un
 
 		if (key->type != REDIS_REPLY_STRING)
 			return unexpected(reply, "SCAN", err);
-		if (te_keys_add(keys, key->str, key->len, NULL))
+		if (te_keys_add(keys, key->str, key->len))
 			rc = te_fail(err, -ENOMEM, "out of memory");
 	}
 	freeReplyObject(reply);
@@ -409,13 +409,15 @@ static int on_event(struct te_watch *w, const char *key, const char *what, struc
 	rc = redis_get(w->m, key, &v, err);
 	if (rc)
 		return rc == -ENOENT ? 0 : rc;
-	rc = te_watch_put(w, key, NULL, v.data, v.len);
+	rc = te_watch_put(w, key, v.data, v.len);
 	te_meta_value_clear(&v);
 	return rc;
 }
 
-/* ["pmessage", pattern, "__keyspace@N__:KEY", EVENT]; anything else is an answer to PING or
- * PSUBSCRIBE. */
+/*
+ * ["pmessage", pattern, "__keyspace@N__:KEY", EVENT]; anything else is an answer to PING or
+ * PSUBSCRIBE.
+ */
 static int on_message(struct te_watch *w, const redisReply *r, struct te_err *err)
 {
 	const char *key;

@@ -3,7 +3,7 @@
  *
  * A store's own watch may lose changes when its connection breaks or its history is cut. So each
  * (re)connection begins to receive first and lists afterwards (te_watch_resync): what changed in
- * between is found by comparing tags with what was reported before.
+ * between is found by comparing with what the callback knows.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,85 +22,64 @@ int te_watch_wait(const struct te_watch *w, int ms)
 	return poll(&p, 1, ms) > 0;
 }
 
-int te_watch_put(struct te_watch *w, const char *key, const char *tag, const char *data, size_t len)
+int te_watch_put(struct te_watch *w, const char *key, const char *data, size_t len)
 {
 	struct te_meta_event ev = { .type = TE_META_PUT, .key = key, .data = data, .len = len };
-	char word[TE_META_TAG_MAX];
+	const struct te_key *old = te_keys_find(&w->known, key);
+	char print[TE_META_TAG_MAX];
 
-	if (!tag) {
-		te_fingerprint(data, len, word);
-		tag = word;
-	}
-	if (te_keys_set(&w->known, key, tag))
+	te_fingerprint(data, len, print);
+	if (old && strcmp(old->print, print) == 0)
+		return 0;
+	if (te_keys_set(&w->known, key, print))
 		return -ENOMEM;
-	return w->cb(w->arg, &ev) != 0;
+	return w->synced && w->cb(w->arg, &ev) != 0;
 }
 
 int te_watch_deleted(struct te_watch *w, const char *key)
 {
 	struct te_meta_event ev = { .type = TE_META_DELETED, .key = key };
 
+	if (!te_keys_find(&w->known, key))
+		return 0;
 	te_keys_remove(&w->known, key);
 	return w->cb(w->arg, &ev) != 0;
 }
 
-/* 0, 1 or negative as te_watch_put(). Keys that vanish in between are left to the next event or
- * resync. */
-static int report_changed(struct te_watch *w, const struct te_key *k, struct te_err *err)
-{
-	struct te_meta_value v = { 0 };
-	int rc = w->m->ops->get(w->m, k->key, &v, err);
-
-	if (rc)
-		return rc == -ENOENT ? 0 : rc;
-	rc = te_watch_put(w, k->key, k->tag, v.data, v.len);
-	te_meta_value_clear(&v);
-	return rc;
-}
-
-static int report_differences(struct te_watch *w, const struct te_keys *now, struct te_err *err)
+static int report_deleted(struct te_watch *w, const struct te_keys *now)
 {
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < w->known.n;) {
+		char *key;
+
 		if (te_keys_find(now, w->known.v[i].key)) {
 			i++;
 			continue;
 		}
-		char *key = strdup(w->known.v[i].key);
-
+		key = strdup(w->known.v[i].key);
 		rc = key ? te_watch_deleted(w, key) : -ENOMEM;
 		free(key);
-	}
-	for (size_t i = 0; !rc && i < now->n; i++) {
-		const struct te_key *old = te_keys_find(&w->known, now->v[i].key);
-
-		if (!old || !old->tag || !now->v[i].tag || strcmp(old->tag, now->v[i].tag) != 0)
-			rc = report_changed(w, &now->v[i], err);
 	}
 	return rc;
 }
 
-/* For stores that list keys without tags. A key that is gone by now keeps none and differs from
- * anything. */
-static int fetch_tags(struct te_meta *m, struct te_keys *keys, struct te_err *err)
+/* A key that went away since the list is left to the event or the resync that follows. */
+static int report_put(struct te_watch *w, const struct te_keys *now, struct te_err *err)
 {
-	for (size_t i = 0; i < keys->n; i++) {
-		struct te_meta_value v = { 0 };
-		int rc;
+	int rc = 0;
 
-		if (keys->v[i].tag)
-			continue;
-		rc = m->ops->get(m, keys->v[i].key, &v, err);
+	for (size_t i = 0; !rc && i < now->n; i++) {
+		const char *key = now->v[i].key;
+		struct te_meta_value v = { 0 };
+
+		rc = w->m->ops->get(w->m, key, &v, err);
 		if (rc && rc != -ENOENT)
 			return rc;
-		if (!rc) {
-			te_fingerprint(v.data, v.len, v.tag);
-			keys->v[i].tag = strdup(v.tag);
-		}
+		rc = rc ? 0 : te_watch_put(w, key, v.data, v.len);
 		te_meta_value_clear(&v);
 	}
-	return 0;
+	return rc;
 }
 
 int te_watch_resync(struct te_watch *w, struct te_err *err)
@@ -110,19 +89,15 @@ int te_watch_resync(struct te_watch *w, struct te_err *err)
 
 	if (!rc) {
 		te_keys_sort(&now);
-		rc = fetch_tags(w->m, &now, err);
+		rc = report_deleted(w, &now);
 	}
-	if (!rc && w->synced) {
-		rc = report_differences(w, &now, err);
-	} else if (!rc) {
-		w->known = now;
-		now = (struct te_keys){ 0 };
-		w->synced = true;
-		te_info("watching '%s' of %s from now on", w->prefix, w->m->uri);
-	}
+	if (!rc)
+		rc = report_put(w, &now, err);
 	te_keys_clear(&now);
-	if (rc >= 0)
-		w->healthy = true;
+	if (rc < 0)
+		return rc;
+	w->synced = true;
+	w->healthy = true;
 	return rc;
 }
 
@@ -147,17 +122,19 @@ static int follow(struct te_watch *w, struct te_err *err)
 {
 	int (*run)(struct te_meta *, struct te_watch *, struct te_err *) = w->m->ops->watch;
 	uint64_t give_up = 0;
-	int backoff = 0;
+	int backoff = 0, rc = te_watch_resync(w, err);
 
+	if (rc < 0)
+		return rc;
+	te_info("watching '%s' of %s from now on", w->prefix, w->m->uri);
 	for (;;) {
 		uint64_t began = te_now();
-		int rc;
 
 		w->healthy = false;
 		rc = run ? run(w->m, w, err) : te_watch_poll(w, err);
 		if (rc > 0)
 			return 0;
-		if (hopeless(rc) || !w->synced)
+		if (hopeless(rc))
 			return rc;
 		if (w->healthy)
 			give_up = 0;

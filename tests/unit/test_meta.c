@@ -223,8 +223,8 @@ static void test_key_sets(void)
 	static const char *const names[] = { "b", "a", "\xc3\xa9", "b", "ab", "a" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		te_keys_add(&k, names[i], strlen(names[i]), "t");
-	te_keys_add(&k, "x\0y", 3, NULL);
+		te_keys_add(&k, names[i], strlen(names[i]));
+	te_keys_add(&k, "x\0y", 3);
 	te_keys_sort(&k);
 	ok(k.n == 4 && same(k.v[0].key, "a") && same(k.v[1].key, "ab") && same(k.v[2].key, "b") &&
 		   same(k.v[3].key, "\xc3\xa9"),
@@ -233,7 +233,7 @@ static void test_key_sets(void)
 	te_keys_set(&k, "ab", "2");
 	te_keys_remove(&k, "b");
 	te_keys_remove(&k, "nothing");
-	ok(k.n == 4 && same(k.v[1].key, "aa") && same(te_keys_find(&k, "ab")->tag, "2") &&
+	ok(k.n == 4 && same(k.v[1].key, "aa") && same(te_keys_find(&k, "ab")->print, "2") &&
 		   !te_keys_find(&k, "b"),
 	   "set and removed");
 	te_keys_clear(&k);
@@ -275,7 +275,7 @@ static int fake_list(struct te_meta *m, const char *prefix, struct te_keys *keys
 	if (f->turn == 1 && f->failures-- > 0)
 		return te_fail(err, -ECONNRESET, "the connection is gone");
 	for (const char *const *p = f->script[f->turn]; *p; p += 2)
-		te_keys_add(keys, *p, strlen(*p), NULL);
+		te_keys_add(keys, *p, strlen(*p));
 	f->turn++;
 	return 0;
 }
