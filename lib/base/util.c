@@ -1,6 +1,7 @@
 /* util.c - small helpers that every folder uses. */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <linux/futex.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -100,4 +101,18 @@ int te_futex_wait(const void *word, uint32_t seen, uint64_t until)
 void te_futex_wake(const void *word, int count)
 {
 	syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
+}
+
+int te_thread_start(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg)
+{
+	sigset_t all, old;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!rc)
+		pthread_setname_np(*thread, name);
+	return -rc;
 }

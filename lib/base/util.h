@@ -2,6 +2,7 @@
 #ifndef TE_BASE_UTIL_H
 #define TE_BASE_UTIL_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,5 +47,7 @@ void te_random(void *to, size_t len);
 /* Wait until *word is no longer `seen`, or the moment `until`; 0 or -ETIMEDOUT. Private futex. */
 int te_futex_wait(const void *word, uint32_t seen, uint64_t until);
 void te_futex_wake(const void *word, int count);
+/* A thread with a name (at most 15 bytes) that takes no signal of the program: 0 or negative errno. */
+int te_thread_start(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg);
 
 #endif

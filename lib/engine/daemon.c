@@ -1,7 +1,6 @@
 /* daemon.c - the handshake daemon: one thread, many impatient clients (INTEROP 2). */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -366,21 +365,6 @@ static void *run(void *arg)
 
 /* ---- start and stop ---- */
 
-/* The program's signals are not for our thread. */
-static int start_thread(struct te_daemon *d)
-{
-	sigset_t all, old;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&d->thread, NULL, run, d);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!rc)
-		pthread_setname_np(d->thread, "te-daemon");
-	return -rc;
-}
-
 /* Everything but the thread. */
 static void release(struct te_daemon *d)
 {
@@ -424,7 +408,7 @@ int te_daemon_start(const struct te_conf *conf, int fd, const struct te_daemon_o
 	if (!rc)
 		rc = watch(d, EPOLL_CTL_ADD, fd, EPOLLIN, about_listener);
 	if (!rc)
-		rc = start_thread(d);
+		rc = te_thread_start(&d->thread, "te-daemon", run, d);
 	if (rc)
 		goto fail;
 	*out = d;

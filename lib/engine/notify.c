@@ -183,7 +183,7 @@ void te_courier_post(struct te_engine *e, int32_t target, char *name, char *msg)
 	*l = (struct letter){ .target = target, .name = name, .msg = msg };
 	pthread_mutex_lock(&c->lock);
 	if (!c->running && !c->stop)
-		c->running = !pthread_create(&c->thread, NULL, courier_main, e);
+		c->running = !te_thread_start(&c->thread, "te-courier", courier_main, e);
 	*c->last = l;
 	c->last = &l->next;
 	pthread_cond_signal(&c->wake);

@@ -351,9 +351,9 @@ int te_publish_start_keeper(struct te_engine *e, struct te_err *err)
 	e->keeper_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (e->keeper_fd < 0)
 		return te_fail(err, -errno, "cannot make an eventfd: %s", strerror(errno));
-	r = pthread_create(&e->keeper, NULL, keeper_main, e);
+	r = te_thread_start(&e->keeper, "te-keeper", keeper_main, e);
 	if (r)
-		return te_fail(err, -r, "cannot start a thread: %s", strerror(r));
+		return te_fail(err, r, "cannot start a thread: %s", strerror(-r));
 	e->has_keeper = true;
 	return 0;
 }

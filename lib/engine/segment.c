@@ -285,7 +285,7 @@ void te_seg_park(struct te_seg *seg, struct te_slice *chain, const struct te_err
 		if (seg->has_thread)
 			pthread_join(seg->refresher, NULL);
 		seg->refreshing = true;
-		r = pthread_create(&seg->refresher, NULL, refresh_main, seg);
+		r = te_thread_start(&seg->refresher, "te-refresh", refresh_main, seg);
 		seg->has_thread = !r;
 		if (r) {
 			seg->refreshing = false;
@@ -297,10 +297,10 @@ void te_seg_park(struct te_seg *seg, struct te_slice *chain, const struct te_err
 	if (r) {
 		struct te_err err;
 
-		te_fail(&err, -r, "cannot start a thread to refresh segment '%s': %s", seg->name,
-			strerror(r));
+		te_fail(&err, r, "cannot start a thread to refresh segment '%s': %s", seg->name,
+			strerror(-r));
 		for (struct te_slice *s = chain; s; s = s->next)
-			s->status = -r;
+			s->status = r;
 		te_task_finish(seg->e, chain, &err);
 	}
 }

@@ -1,7 +1,6 @@
 /* copier.c - a queue of slices to copy, the worker that empties it, and the waiting threads that
  * help. */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -93,17 +92,11 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Under the lock. Signals stay with the program's threads. */
+/* Under the lock. */
 static bool start(struct te_copier *c)
 {
-	sigset_t all, old;
-
-	if (!c->started) {
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &old);
-		c->started = !pthread_create(&c->worker, NULL, work, c);
-		pthread_sigmask(SIG_SETMASK, &old, NULL);
-	}
+	if (!c->started)
+		c->started = !te_thread_start(&c->worker, "te-copy", work, c);
 	return c->started;
 }
 

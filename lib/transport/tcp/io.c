@@ -258,8 +258,8 @@ int te_io_start(struct te_io **out, struct te_err *err)
 	io->epoll = epoll_create1(EPOLL_CLOEXEC);
 	io->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	rc = io->epoll < 0 || io->kick < 0 || epoll_ctl(io->epoll, EPOLL_CTL_ADD, io->kick, &ev) < 0
-		     ? errno
-		     : pthread_create(&io->thread, NULL, run, io);
+		     ? -errno
+		     : te_thread_start(&io->thread, "te-io", run, io);
 	if (!rc) {
 		*out = io;
 		return 0;
@@ -270,7 +270,7 @@ int te_io_start(struct te_io **out, struct te_err *err)
 		close(io->kick);
 	pthread_mutex_destroy(&io->lock);
 	free(io);
-	return te_fail(err, -rc, "cannot start the tcp I/O thread: %s", strerror(rc));
+	return te_fail(err, rc, "cannot start the tcp I/O thread: %s", strerror(-rc));
 }
 
 void te_io_stop(struct te_io *io)

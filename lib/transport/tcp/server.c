@@ -370,9 +370,9 @@ static int start_worker(struct te_tcp_server *s, struct worker *w, struct te_err
 	if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, s->stop_fd, &stop) < 0 ||
 	    (w == s->workers && epoll_ctl(w->epoll, EPOLL_CTL_ADD, s->listener, &accepts) < 0))
 		return te_fail(err, -errno, "cannot watch the tcp data port: %s", strerror(errno));
-	rc = pthread_create(&w->thread, NULL, work, w);
+	rc = te_thread_start(&w->thread, "te-serve", work, w);
 	if (rc)
-		return te_fail(err, -rc, "cannot start a tcp worker: %s", strerror(rc));
+		return te_fail(err, rc, "cannot start a tcp worker: %s", strerror(-rc));
 	w->started = true;
 	return 0;
 }
