@@ -1,5 +1,6 @@
 /* memory.c - te_alloc, and registering memory with regions, transports and the store. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -37,6 +38,9 @@ int te_alloc(struct te_engine *e, size_t len, int node, unsigned flags, void **o
 static void alloc_release(struct te_alloc_entry *a)
 {
 	munmap((void *)(uintptr_t)a->addr, a->len);
+	/* An initiator that has mapped it would keep the pages alive. */
+	if (fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)a->len) < 0)
+		te_trace("cannot give back pages: %s", strerror(errno));
 	close(a->fd);
 	free(a);
 }
