@@ -38,7 +38,7 @@ TESTS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
 PROGS    := $(patsubst tests/e2e/progs/%.c,progs/%,$(wildcard tests/e2e/progs/*.c))
 MANS     := $(patsubst man/%.scd,%,$(wildcard man/*.scd))
 
-all: $(CMDS:%=$O/%) $O/libte.a $O/$(SONAME) $O/te.pc $(MANS:%=$O/man/%)
+all: $(CMDS:%=$O/%) $O/libte.a $O/$(SONAME) $(MANS:%=$O/man/%)
 
 help:
 	@echo 'make | make check | check-unit | check-e2e | lint | install PREFIX= DESTDIR= | clean; ASAN=1 or TSAN=1 build apart'
@@ -49,9 +49,6 @@ $O/$(SONAME): $(LIB_SRC:%.c=$O/%.o) lib/libte.map
 	$(Q_LD)$(CC) -shared $(ALL_CFLAGS) $(LDFLAGS) -Wl,-soname,$(SONAME) -Wl,--version-script=lib/libte.map \
 		-o $@ $(filter %.o,$^) $(LIB_LIBS)
 	@ln -sf $(SONAME) $O/libte.so
-$O/te.pc: lib/te.pc.in VERSION Makefile
-	@mkdir -p $(@D)
-	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PKGS@|$(PKGS)|' $< > $@
 
 cmd_objs = $(patsubst %.c,$O/%.o,$(wildcard cmd/$(1).c cmd/$(1)/*.c))
 define CMD_RULE
@@ -93,7 +90,8 @@ install: all
 	install -m644 $O/libte.a $(DESTDIR)$(LIBDIR)
 	install $O/$(SONAME) $(DESTDIR)$(LIBDIR)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libte.so
-	install -m644 $O/te.pc $(DESTDIR)$(LIBDIR)/pkgconfig
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LIB_LIBS)|' \
+		lib/te.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/te.pc
 	for m in $(MANS); do install -D -m644 $O/man/$$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$$m; done
 	install -D -m644 completions/te.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/te
 	for c in $(CMDS); do ln -sf te $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$c; done

@@ -104,7 +104,7 @@ const struct argp_child cli_children[] = { { &common, 0, "Common options:", 90 }
 static void env_text(void *arg, const struct te_conf_entry *e)
 {
 	(void)arg;
-	printf("%-40s %-16s %-11s %-24s %s%s\n", e->name, *e->value ? e->value : "-", e->origin,
+	printf("%-40s %-16s %-21s %-24s %s%s\n", e->name, *e->value ? e->value : "-", e->origin,
 	       e->range, e->used ? "" : "not used by this build: ", e->help);
 }
 
@@ -124,10 +124,13 @@ static void env_json(void *arg, const struct te_conf_entry *e)
 
 static void print_env(bool json)
 {
+	struct te_conf conf;
 	json_t *list;
 
+	/* For its warnings: the table says only that a value was refused. */
+	te_conf_read(&conf);
 	if (!json) {
-		printf("%-40s %-16s %-11s %-24s %s\n", "VARIABLE", "VALUE", "ORIGIN", "RANGE",
+		printf("%-40s %-16s %-21s %-24s %s\n", "VARIABLE", "VALUE", "ORIGIN", "RANGE",
 		       "MEANING");
 		te_conf_each(env_text, NULL);
 	} else {

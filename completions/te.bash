@@ -19,7 +19,7 @@ _te()
 	elif [[ $cur == -* ]]; then
 		words=$(grep -oE '(^|[ ,])--[a-z][a-z0-9-]*=?' <<<"$help" | grep -oE -- '--.*')
 		mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
-		[[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null
+		[[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null || :
 	elif ((COMP_CWORD == 1)); then
 		# get|put|...: the verbs of the usage line
 		words=$(grep -oE '[a-z]+(\|[a-z]+)+' <<<"${help%%$'\n\n'*}" | head -n 1)

@@ -94,7 +94,7 @@ one_line() { [ "$(wc -l <<<"$stderr")" = 1 ] || { echo "more than one line: $std
 		for o in $("$c" --help | grep -oE '(^|[ ,])--[a-z][a-z0-9-]*' | grep -o -- '--.*'); do
 			[[ " ${COMPREPLY[*]} " =~ " $o"[=\ ] ]] || { echo "$c: $o is not offered"; return 1; }
 		done
-		refute_equal "${#COMPREPLY[@]}" 0
+		[ "${#COMPREPLY[@]}" -gt 5 ]
 		complete -p "$c"
 	done
 	COMP_WORDS=(te-target --protocol '=' t) COMP_CWORD=3 COMPREPLY=()
