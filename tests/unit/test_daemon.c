@@ -215,10 +215,13 @@ static void test_pieces(void)
 static void test_big(void)
 {
 	static const char ask[] = FRAME("\x0b", "\x01{\"big\":1}");
+	struct pollfd p = { .events = POLLIN };
 	int fd = client(), n;
 	char *reply = malloc(BIG + 100);
 
 	te_sock_send(fd, ask, sizeof(ask) - 1, in_ms(1000));
+	p.fd = fd;
+	poll(&p, 1, 5000);
 	ok(probe_is_quick(), "a client that does not read delays nobody");
 	n = talk_on(fd, "", 0, reply, BIG + 100);
 	ok(n == 9 + BIG + 1 && reply[9] == ' ' && reply[n - 1] == '\n', "a large reply: %d bytes",
