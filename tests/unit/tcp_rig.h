@@ -27,7 +27,7 @@ struct rig {
 	struct te_transport *t;
 	struct te_peer *peer;
 	_Atomic uint64_t requests, bytes, refused;
-	char *mem, *view; /* the same pages twice: what goes through a socket is no race */
+	char *mem, *view; /* the same pages: transports use mem, tests of what they did use view */
 	struct te_region *region;
 	unsigned port;
 };
@@ -69,15 +69,18 @@ static inline void rig_quiet(void *arg, enum te_log_level level, const char *tex
 	printf("# log: %s\n", text);
 }
 
-static inline void rig_map(struct rig *r)
+/* Memory that is seen at two addresses: what goes through a socket is no race. */
+static inline char *rig_map(size_t len, char **view)
 {
 	int fd = memfd_create("rig", MFD_CLOEXEC), rw = PROT_READ | PROT_WRITE;
+	char *p;
 
-	if (ftruncate(fd, RIG_BUFFER))
+	if (ftruncate(fd, (off_t)len))
 		exit(1);
-	r->mem = mmap(NULL, RIG_BUFFER, rw, MAP_SHARED, fd, 0);
-	r->view = mmap(NULL, RIG_BUFFER, rw, MAP_SHARED, fd, 0);
+	p = mmap(NULL, len, rw, MAP_SHARED, fd, 0);
+	*view = mmap(NULL, len, rw, MAP_SHARED, fd, 0);
 	close(fd);
+	return p;
 }
 
 static inline void rig_open(struct rig *r)
@@ -104,7 +107,7 @@ static inline void rig_open(struct rig *r)
 		printf("Bail out! %s\n", err.msg);
 		exit(1);
 	}
-	rig_map(r);
+	r->mem = rig_map(RIG_BUFFER, &r->view);
 }
 
 static inline struct te_region *rig_register(struct rig *r, void *addr, size_t len, bool remote)
