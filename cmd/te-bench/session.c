@@ -1,0 +1,293 @@
+/* session.c - the engine of a te-bench run and the segments it reads and writes. */
+#include "bench.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pattern.h"
+
+enum { MATRIX_MAX = 1 << 20 };
+
+bool session_is_local(const struct session *s)
+{
+	return strcmp(s->opt->protocol, "local") == 0;
+}
+
+size_t session_alive(const struct session *s)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < s->nsegments; i++)
+		n += !s->segments[i].failed;
+	return n;
+}
+
+void segment_fail(struct segment *g, const char *reason)
+{
+	if (!atomic_exchange(&g->failed, true))
+		cli_fail(0, "segment '%s': %s", g->name, reason);
+}
+
+/* ---- engines -------------------------------------------------------------------------------- */
+
+/* The seed's flag names a file; JSON text is taken as well. */
+static int read_matrix(struct session *s, struct te_err *err)
+{
+	const char *arg = s->opt->nic_priority_matrix;
+	FILE *f;
+	size_t n;
+
+	if (!arg || !*arg)
+		return 0;
+	if (*arg == '{') {
+		s->matrix = strdup(arg);
+		return s->matrix ? 0 : te_fail(err, -ENOMEM, "out of memory");
+	}
+	s->matrix = malloc(MATRIX_MAX);
+	f = s->matrix ? fopen(arg, "re") : NULL;
+	if (!f)
+		return te_fail(err, -errno, "cannot open '%s': %s", arg, strerror(errno));
+	n = fread(s->matrix, 1, MATRIX_MAX - 1, f);
+	s->matrix[n] = '\0';
+	n = ferror(f) || !feof(f);
+	fclose(f);
+	return n ? te_fail(err, -EIO, "cannot read '%s'", arg) : 0;
+}
+
+static int open_engine(struct session *s, struct te_engine **out, bool checker, struct te_err *err)
+{
+	const struct bench_options *o = s->opt;
+	const bool served = strcmp(o->protocol, "tcp") == 0 || strcmp(o->protocol, "rdma") == 0;
+	struct te_engine_options eo = {
+		.metadata_server = o->cli.metadata,
+		.local_server_name = checker ? NULL : o->cli.name,
+		.protocol = served ? o->protocol : NULL,
+		.transport = strcmp(o->protocol, "auto") == 0 ? NULL : o->protocol,
+		.device_name = o->device_name,
+		.nic_priority_matrix = s->matrix,
+		.auto_discovery = o->auto_discovery,
+		.initiator_only = checker || !o->cli.name,
+		.conf = &s->conf,
+	};
+
+	return te_engine_open(out, &eo, err);
+}
+
+/* ---- segments ------------------------------------------------------------------------------- */
+
+static int split_names(struct session *s, const char *list, struct te_err *err)
+{
+	char *rest, *name;
+	size_t n = 1, i;
+
+	for (i = 0; list[i]; i++)
+		n += list[i] == ',';
+	s->names = strdup(list);
+	s->segments = calloc(n, sizeof(*s->segments));
+	if (!s->names || !s->segments)
+		return te_fail(err, -ENOMEM, "out of memory");
+	rest = s->names;
+	while ((name = strsep(&rest, ","))) {
+		if (*name)
+			s->segments[s->nsegments++].name = name;
+	}
+	return 0;
+}
+
+static int open_segment(struct session *s, struct segment *g, struct te_err *err)
+{
+	int32_t id = te_segment_open(s->engine, g->name, err);
+	int rc;
+
+	if (id < 0)
+		return te_wrap(err, id, "store '%s'", s->store);
+	g->id = id;
+	rc = te_segment_desc(s->engine, id, &g->desc, err);
+	if (rc)
+		return rc;
+	if (!g->desc->nbuffers)
+		return te_fail(err, -ENODATA, "it has no buffers");
+	if (!s->checker)
+		return 0;
+	g->check_id = te_segment_open(s->checker, g->name, err);
+	return g->check_id < 0 ? g->check_id : 0;
+}
+
+/* A segment that cannot be opened is one that failed: the others run. */
+static void open_segments(struct session *s)
+{
+	struct te_err err = { 0 };
+	size_t i;
+
+	for (i = 0; i < s->nsegments; i++) {
+		if (open_segment(s, &s->segments[i], &err))
+			segment_fail(&s->segments[i], err.msg);
+	}
+}
+
+/* --protocol=local: our own memory is the target. */
+static int open_own(struct session *s, struct te_err *err)
+{
+	const uint64_t len = options_memory(s->opt);
+	const struct pattern p = { .seed = s->opt->verify ? s->opt->seed : 1 };
+	struct segment *g;
+	struct te_desc_buffer *b;
+	int rc;
+
+	rc = split_names(s, "local", err);
+	if (!rc)
+		rc = te_alloc(s->engine, len, -1, 0, &s->own, err);
+	if (rc)
+		return rc;
+	pattern_fill(&p, 0, s->own, len);
+	rc = te_register(s->engine, s->own, len, NULL, true, err);
+	if (rc)
+		return rc;
+	g = &s->segments[0];
+	g->id = TE_LOCAL_SEGMENT;
+	g->desc = te_desc_new();
+	b = g->desc ? te_desc_add_buffer(g->desc) : NULL;
+	if (!b)
+		return te_fail(err, -ENOMEM, "out of memory");
+	b->addr = (uintptr_t)s->own;
+	b->length = len;
+	return 0;
+}
+
+/* --require-transport, before anything moves. */
+static void check_transports(struct session *s)
+{
+	const char *want = s->opt->require, *is;
+	char reason[96];
+	size_t i;
+
+	for (i = 0; want && i < s->nsegments; i++) {
+		if (s->segments[i].failed)
+			continue;
+		is = te_segment_transport(s->engine, s->segments[i].id);
+		if (is && strcmp(is, want) == 0)
+			continue;
+		snprintf(reason, sizeof(reason), "it is reached by %s, not by the required %s",
+			 is ? is : "nothing", want);
+		segment_fail(&s->segments[i], reason);
+	}
+}
+
+static uint64_t largest_buffer(const struct te_desc *d)
+{
+	uint64_t most = 0;
+	size_t i;
+
+	for (i = 0; i < d->nbuffers; i++) {
+		if (d->buffers[i].length > most)
+			most = d->buffers[i].length;
+	}
+	return most;
+}
+
+/* Blocks that fit nowhere are the user's mistake, told before anything moves. */
+static int check_blocks(const struct session *s)
+{
+	const struct bench_options *o = s->opt;
+	/* Verified reads and writes at once need a half each. */
+	const unsigned parts = o->verify && o->op >= BENCH_MIXED ? 2 : 1;
+	uint64_t block = 0, room;
+	size_t i;
+
+	for (i = 0; i < o->block.n; i++) {
+		if (o->block.at[i] > block)
+			block = o->block.at[i];
+	}
+	for (i = 0; i < s->nsegments; i++) {
+		if (s->segments[i].failed)
+			continue;
+		room = largest_buffer(s->segments[i].desc) / parts;
+		if (block > room)
+			return cli_fail(
+				CLI_USAGE,
+				"--block-size=%llu: segment '%s' has %llu bytes%s at the most",
+				(unsigned long long)block, s->segments[i].name,
+				(unsigned long long)room, parts == 2 ? " (half of a buffer)" : "");
+	}
+	return CLI_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static int open_all(struct session *s, struct te_err *err)
+{
+	const struct bench_options *o = s->opt;
+	struct te_engine_info info;
+	int rc;
+
+	/* Our own engine first: what this build cannot do is told without a target. */
+	rc = read_matrix(s, err);
+	if (!rc)
+		rc = open_engine(s, &s->engine, false, err);
+	if (!rc && o->self && !session_is_local(s))
+		rc = self_start(&s->self, o, s->signals, err);
+	if (!rc && o->verify && bench_writes(o->op) && !session_is_local(s))
+		rc = open_engine(s, &s->checker, true, err);
+	if (rc)
+		return rc;
+	te_engine_info(s->engine, &info);
+	s->store = info.metadata_server;
+	if (session_is_local(s))
+		return open_own(s, err);
+	rc = split_names(s, o->self ? s->self.segment : o->segment_id, err);
+	if (!rc)
+		open_segments(s);
+	return rc;
+}
+
+int session_open(struct session *s, const struct bench_options *opt, int signals)
+{
+	struct te_err err = { 0 };
+	int rc;
+
+	*s = (struct session){ .opt = opt, .signals = signals, .self = { .pidfd = -1, .out = -1 } };
+	s->epoch = (uint32_t)now_ns() ^ (uint32_t)getpid() << 16;
+	cli_conf(&opt->cli, &s->conf);
+	rc = open_all(s, &err);
+	if (rc) {
+		session_close(s);
+		s->interrupted = rc == -EINTR;
+		if (s->interrupted)
+			return CLI_OK;
+		/* Options that make no sense: an unknown kind of store, transports that exclude
+		 * each other. */
+		return cli_fail(rc == -EINVAL ? CLI_USAGE : CLI_FAIL, "%s", err.msg);
+	}
+	check_transports(s);
+	rc = check_blocks(s);
+	if (!rc && !session_alive(s))
+		rc = CLI_FAIL;
+	if (rc)
+		session_close(s);
+	return rc;
+}
+
+void session_close(struct session *s)
+{
+	size_t i;
+
+	/* Its end ends what is in flight to it. */
+	self_stop(&s->self);
+	if (s->checker)
+		te_engine_close(s->checker);
+	if (s->own && !te_unregister(s->engine, s->own, NULL))
+		te_free(s->engine, s->own);
+	if (s->engine)
+		te_engine_close(s->engine);
+	for (i = 0; i < s->nsegments; i++)
+		te_desc_free(s->segments[i].desc);
+	free(s->segments);
+	free(s->names);
+	free(s->matrix);
+	*s = (struct session){ .opt = s->opt,
+			       .signals = s->signals,
+			       .self = { .pidfd = -1, .out = -1 } };
+}
