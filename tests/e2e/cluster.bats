@@ -77,7 +77,7 @@ shows() { # shows KIND
 }
 seen() { [ "$(grep -c "$2" "$T/watch.out")" -ge "$1" ]; }
 put_seen() {
-	te-meta put mooncake/ram/probe '{"name":"probe","protocol":"tcp","buffers":[]}'
+	te-meta put mooncake/ram/probe "$EPOCHREALTIME"
 	grep -q mooncake/ram/probe "$T/watch.out"
 }
 @test "http: te-meta ls, show, watch, dump, load, gc" { shows http; }

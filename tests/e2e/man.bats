@@ -31,7 +31,7 @@ inside() { # the other half of examples, in the namespace
 		stores+=(http://10.0.0.1:8080/metadata)
 	fi
 	if uses redis; then
-		start redis redis-server --bind 10.0.0.1 --port 6379 --save '' --dir "$T"
+		start redis redis-server --bind 10.0.0.1 --protected-mode no --port 6379 --save '' --dir "$T"
 		stores+=(redis://10.0.0.1:6379)
 	fi
 	if uses 2379; then
