@@ -64,6 +64,7 @@ $(PROGS:%=$O/%): $O/progs/%: $O/tests/e2e/progs/%.o $O/libte.a
 	@mkdir -p $(@D)
 	$(Q_LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIB_LIBS)
 progs: $(PROGS:%=$O/%)
+$O/test_http_meta: $O/cmd/te-http-meta/store.o $O/cmd/te-http-meta/events.o
 $O/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(Q_CC)$(CC) $(ALL_CFLAGS) $(if $(filter cmd/% tests/%,$<),-Icmd) -MMD -MP -c -o $@ $<

@@ -18,10 +18,8 @@
 #include "te_log.h"
 
 enum {
-	/* A connection may be idle, or drip at its request or reply, for this long ... */
 	PATIENCE_MS = 75000,
-	/* ... plus one ms for so many bytes that it moved: 4 KB/s are enough. */
-	BYTES_PER_MS = 4,
+	BYTES_PER_MS = 4, /* 4 KB/s are enough */
 	SWEEP_MS = 1000,
 	ACCEPT_PAUSE_MS = 100,
 	ACCEPT_BURST = 64,
@@ -68,7 +66,7 @@ static void sweep(struct http_server *s, uint64_t now)
 		return;
 	s->next_sweep = now + SWEEP_MS;
 	for (c = s->all.next; c != &s->all; c = c->next) {
-		if (!c->patient && now - c->since > PATIENCE_MS + c->moved / BYTES_PER_MS)
+		if (!c->patient && now - c->since > s->opt.patience_ms + c->moved / BYTES_PER_MS)
 			shutdown(c->fd, SHUT_RDWR);
 	}
 }
@@ -129,7 +127,8 @@ static int next_timeout(struct http_server *s, int round_ms)
 	MHD_UNSIGNED_LONG_LONG mhd_ms;
 	int ms = round_ms;
 
-	/* Without a listening socket of its own, libmicrohttpd does not wake its epoll for these. */
+	/* Without a listening socket of its own, libmicrohttpd does not wake its epoll for these.
+	 */
 	if (s->resumed)
 		return 0;
 	if (MHD_get_timeout(s->mhd, &mhd_ms) == MHD_YES)
@@ -344,6 +343,8 @@ int http_start(const struct http_options *opt, struct http_server **out, struct 
 	if (!s)
 		return te_fail(err, -ENOMEM, "out of memory");
 	s->opt = *opt;
+	if (!s->opt.patience_ms)
+		s->opt.patience_ms = PATIENCE_MS;
 	s->epoll = s->wake = -1;
 	s->all.next = s->all.prev = &s->all;
 	s->kept.kept_next = s->kept.kept_prev = &s->kept;

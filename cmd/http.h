@@ -20,6 +20,9 @@ struct http_options {
 	const char *const *listen;
 	const char *tls_cert, *tls_key; /* file names, or NULL */
 	size_t max_body;		/* larger: 413 */
+	/* How long a client may be idle, or drip at its request or take the reply, plus one ms for each
+	   4 bytes that moved. 0: 75 s. */
+	unsigned patience_ms;
 	/* name, value pairs for every reply, also those that the server gives by itself;
 	   NULL-terminated, may be NULL; borrowed until http_stop() */
 	const char *const *headers;
