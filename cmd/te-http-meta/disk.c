@@ -53,11 +53,27 @@ static int64_t wall_ms(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+static int last_errno(struct disk *d, int which)
+{
+	sqlite3_file *file = NULL;
+	int sys = 0;
+
+	sqlite3_file_control(d->db, NULL, which, &file);
+	if (file && file->pMethods)
+		file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &sys);
+	return sys;
+}
+
 /* What SQLite says, with the system's reason where there is one. */
 static int fail_sql(struct disk *d, int rc, const char *what, struct te_err *err)
 {
 	int sys = sqlite3_system_errno(d->db), code = -EIO;
 
+	/* A failed write leaves its reason with the file alone. */
+	if (!sys && d->db)
+		sys = last_errno(d, SQLITE_FCNTL_JOURNAL_POINTER);
+	if (!sys && d->db)
+		sys = last_errno(d, SQLITE_FCNTL_FILE_POINTER);
 	if (rc == SQLITE_FULL || (rc & 0xff) == SQLITE_IOERR) {
 		if (rc == SQLITE_FULL || sys == ENOSPC || sys == EDQUOT || sys == EFBIG)
 			code = -ENOSPC;
@@ -111,7 +127,7 @@ static int query(struct disk *d, const char *sql, int64_t *number, char *buf, si
 static int check_file(struct disk *d, bool *empty, struct te_err *err)
 {
 	int64_t id, version, tables, n;
-	char verdict[200];
+	char verdict[200], *line;
 
 	if (query(d, "PRAGMA application_id", &id, NULL, 0, err) ||
 	    query(d, "PRAGMA user_version", &version, NULL, 0, err) ||
@@ -129,6 +145,8 @@ static int check_file(struct disk *d, bool *empty, struct te_err *err)
 			       d->path, (long long)version, SCHEMA_VERSION);
 	if (query(d, "PRAGMA quick_check(1)", &n, verdict, sizeof(verdict), err))
 		return -EINVAL;
+	for (line = verdict; (line = strchr(line, '\n'));)
+		*line = ' ';
 	if (strcmp(verdict, "ok") != 0)
 		return te_fail(err, -EINVAL, "cannot open '%s': it is damaged: %s", d->path,
 			       verdict);
