@@ -149,7 +149,7 @@ static int add_name(struct http_listeners *l, size_t spec, const char *host, uns
 
 int http_listen(struct http_listeners *l, const char *const *specs, struct te_err *err)
 {
-	char host[256];
+	char host[256] = "";
 	struct te_err why = { 0 };
 	unsigned port = 0;
 	size_t i;

@@ -19,8 +19,8 @@ static const char *const sql_text[SQL_COUNT] = {
 	[SQL_COMMIT] = "COMMIT",
 	[SQL_ROLLBACK] = "ROLLBACK",
 	[SQL_PUT] =
-		"INSERT INTO metadata (key, value, revision, expires_ms) VALUES (?1, ?2, ?3, ?4) "
-		"ON CONFLICT (key) DO UPDATE SET value = ?2, revision = ?3, expires_ms = ?4",
+		("INSERT INTO metadata (key, value, revision, expires_ms) VALUES (?1, ?2, ?3, "
+		 "?4) ON CONFLICT (key) DO UPDATE SET value = ?2, revision = ?3, expires_ms = ?4"),
 	[SQL_DELETE] = "DELETE FROM metadata WHERE key = ?1",
 	[SQL_EXPIRE] = "DELETE FROM metadata WHERE key = ?1 AND revision = ?2",
 };
@@ -126,7 +126,7 @@ static int query(struct disk *d, const char *sql, int64_t *number, char *buf, si
 
 static int check_file(struct disk *d, bool *empty, struct te_err *err)
 {
-	int64_t id, version, tables, n;
+	int64_t id = 0, version = 0, tables = 0, n;
 	char verdict[200], *line;
 
 	if (query(d, "PRAGMA application_id", &id, NULL, 0, err) ||
@@ -235,12 +235,13 @@ static int load_row(struct store *s, sqlite3_stmt *st, int64_t wall, uint64_t no
 		s->rev = s->visible = s->events.base = rev;
 	if (expires && expires <= wall)
 		return 0;
-	value = value_new(len ? data : "", len);
-	if (!key || !value)
+	if (!key)
 		return SQLITE_NOMEM;
-	return store_load(s, key, value, rev, expires ? now + (uint64_t)(expires - wall) : 0)
-		       ? 0
-		       : SQLITE_NOMEM;
+	value = value_new(len ? data : "", len);
+	if (!value)
+		return SQLITE_NOMEM;
+	expires = expires ? (int64_t)now + expires - wall : 0;
+	return store_load(s, key, value, rev, (uint64_t)expires) ? 0 : SQLITE_NOMEM;
 }
 
 int disk_load(struct disk *d, struct store *s, uint64_t now, struct te_err *err)

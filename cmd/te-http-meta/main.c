@@ -225,7 +225,7 @@ int main(int argc, char **argv)
 	struct opts o = { .max_value = 64 << 20 };
 	struct cli cli = { 0 };
 	struct te_err err = { 0 };
-	struct api *a = calloc(1, sizeof(*a));
+	struct api a = { 0 };
 	char *token = NULL;
 	struct te_conf conf;
 	int signals, rc = 0;
@@ -236,27 +236,26 @@ int main(int argc, char **argv)
 	if (!o.listens)
 		o.listen[o.listens++] = "127.0.0.1:8080";
 	signals = cli_signals();
-	if (signals < 0 || !a)
+	if (signals < 0)
 		return CLI_FAIL;
 	raise_limits();
 	if (o.ready_file)
 		out_file_remove(o.ready_file);
 	if (o.token_file)
 		rc = token_read(o.token_file, &token, &err);
-	a->token = token;
+	a.token = token;
 	if (!rc)
-		rc = open_store(a, &o, &err);
+		rc = open_store(&a, &o, &err);
 	if (!rc)
-		rc = serve(a, &o, &cli, signals, &err);
-	if (a->disk) {
-		disk_stop(a->disk);
-		disk_close(a->disk);
+		rc = serve(&a, &o, &cli, signals, &err);
+	if (a.disk) {
+		disk_stop(a.disk);
+		disk_close(a.disk);
 	}
-	store_clear(&a->store);
+	store_clear(&a.store);
 	if (token)
 		explicit_bzero(token, strlen(token));
 	free(token);
-	free(a);
 	close(signals);
 	return cli_finish(rc ? cli_error(&err) : CLI_OK);
 }

@@ -31,6 +31,14 @@ http() {
 }
 header() { sed -n "s/^$1: *//Ip" "$T/header" | tr -d '\r' | tail -n 1; }
 put() { http 200 -X PUT --data-binary "$2" "$URL?key=$1" "${@:3}"; }
+# puts PREFIX FILE COUNT: COUNT puts of FILE on one connection, keys PREFIX1, PREFIX2 ...
+puts() {
+	local i
+	for i in $(seq "$3"); do
+		printf 'url = "%s?key=%s"\nupload-file = "%s"\noutput = "/dev/null"\n' "$URL" "$1$i" "$2"
+	done >"$T/puts"
+	curl -sS -K "$T/puts"
+}
 revision() { curl -sS "$URL?watch=1" | jq .revision; }
 
 @test "the life of a real engine: its requests, byte for byte" {
@@ -252,9 +260,7 @@ watchers() { curl -s "$BASE/metrics" | grep -qx "te_http_meta_watchers $1"; }
 	local rev n=0
 	serve
 	rev=$(revision)
-	printf 'url = "%s?key=w/%d"\nupload-file = "/dev/null"\noutput = "/dev/null"\n' \
-		$(for i in $(seq 2500); do echo "$URL" "$i"; done) >"$T/puts"
-	curl -sS -K "$T/puts"
+	puts w/ /dev/null 2500
 	while [ $n -lt 2500 ]; do
 		http 200 "$URL?prefix=w%2F&watch=1&since=$rev&timeout=1"
 		check_json '.events | length > 0'
@@ -323,16 +329,17 @@ watchers() { curl -s "$BASE/metrics" | grep -qx "te_http_meta_watchers $1"; }
 }
 
 @test "--listen: all addresses, IPv6, several, --addr, a port that is taken" {
+	local port
 	start meta te-http-meta --listen=127.0.0.1:0 --addr=:0 --ready-file="$T/meta.json"
 	wait_file "$T/meta.json"
 	check_json '(.listen | length) == 2 and (.url | startswith("http://127.0.0.1:"))' "$T/meta.json"
 	refute grep -q loopback "$T/meta.err"
 	for i in 0 1; do
-		PORT=$(ready meta ".listen[$i] | split(\":\") | last")
-		http 200 "http://127.0.0.1:$PORT/health"
+		port=$(ready meta ".listen[$i] | split(\":\") | last")
+		http 200 "http://127.0.0.1:$port/health"
 	done
-	if grep -q . /proc/net/if_inet6; then http 200 "http://[::1]:$PORT/health"; fi
-	for l in "127.0.0.1:$PORT" ":$PORT"; do
+	if grep -q . /proc/net/if_inet6; then http 200 "http://[::1]:$port/health"; fi
+	for l in "127.0.0.1:$port" ":$port"; do
 		run -1 --separate-stderr te-http-meta --listen="$l"
 		assert_equal "$stderr" "te-http-meta: cannot listen on '$l': Address already in use"
 	done
@@ -587,9 +594,7 @@ c.request("GET", "/metadata?key=k"); print(c.getresponse().read().decode(), flus
 	local before
 	serve
 	for i in 1 2 3 4; do
-		printf 'url = "%s?key=k%d"\nupload-file = "/etc/services"\noutput = "/dev/null"\n' \
-			$(for n in $(seq 1000); do echo "$URL" $((n % 50)); done) >"$T/puts"
-		curl -sS -K "$T/puts"
+		puts k /etc/services 1000
 		[ "$i" != 1 ] || before=$(rss_anon_kb "$(pid_of meta)")
 	done
 	# The event log holds at most 64 MiB of old values.
