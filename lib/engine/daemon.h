@@ -1,9 +1,10 @@
 /*
  * daemon.h - the handshake daemon: answers INTEROP 2 frames on the RPC port.
  *
- * One thread, one epoll set, every client with a state and a deadline of its own, so that idle, dripping or
- * hostile clients delay nobody. Memory grows with what has arrived, never with what was announced; at most
- * 1024 clients, the longest idle one gives way. A request has 5 s from accept to its last byte.
+ * One thread, one epoll set, every client with a state and a deadline of its own, so that idle,
+ * dripping or hostile clients delay nobody. Memory grows with what has arrived, never with what was
+ * announced; at most 1024 clients, the longest idle one gives way. A request has 5 s from accept to
+ * its last byte.
  */
 #ifndef TE_ENGINE_DAEMON_H
 #define TE_ENGINE_DAEMON_H
@@ -17,8 +18,9 @@ struct te_err;
 struct te_daemon;
 
 struct te_daemon_ops {
-	/* Answer one request: malloc'ed JSON text, or NULL to close without a byte. Runs on the daemon's thread and must not
-	   block. body is not NUL-terminated JSON of any type, hostile. type is TE_RPC_OLD for the old form. */
+	/* Answer one request: malloc'ed JSON text, or NULL to close without a byte. Runs on the
+	   daemon's thread and must not block. body is not NUL-terminated JSON of any type, hostile.
+	   type is TE_RPC_OLD for the old form. */
 	char *(*handle)(void *arg, enum te_rpc_type type, const char *body, size_t len);
 };
 

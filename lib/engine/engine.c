@@ -38,7 +38,8 @@ static int read_name(struct te_engine *e, const char *given, struct wish *w, str
 	} else {
 		te_host_name(own, sizeof(own));
 		/* An initiator must not take the name of a target on its host for its own. */
-		e->name = e->initiator_only ? te_asprintf("%s.%d", own, (int)getpid()) : te_strdup(own);
+		e->name = e->initiator_only ? te_asprintf("%s.%d", own, (int)getpid())
+					    : te_strdup(own);
 	}
 	return e->name ? 0 : te_fail(err, -ENOMEM, "out of memory");
 }

@@ -36,7 +36,6 @@ struct te_seg {
 	size_t nranges;
 	struct te_peer *peer; /* one reference */
 	char host[256];	      /* that the peer was opened with */
-	uint64_t fetched;     /* when desc was fetched, te_now() scale */
 
 	pthread_mutex_t park_lock;  /* everything below */
 	pthread_cond_t parked_cond; /* a refresh ended */
@@ -162,7 +161,7 @@ struct te_engine {
 	_Atomic uint64_t served_requests, served_bytes, refused;
 	_Atomic uint64_t requests, bytes, failed, retries, refreshes, notifications, publications,
 		batches;
-	struct te_hist latency; /* ns, requests that ended COMPLETED */
+	struct te_hist latency;	 /* ns, requests that ended COMPLETED */
 	struct te_totals logged; /* at the last te_stats_log(); the keeper's */
 };
 
@@ -184,22 +183,32 @@ void te_memory_unregister_all(struct te_engine *e);
 void te_memory_clear(struct te_engine *e);
 
 /* segment.c */
-int te_segs_init(struct te_engine *e, struct te_err *err);
-void te_segs_clear(struct te_engine *e);
-/* segs_lock held. NULL: unknown or stale. */
-struct te_seg *te_seg_find(struct te_engine *e, int32_t id);
+/* What rpc_meta says of segment `name`. */
+int te_find_owner(struct te_engine *e, const char *name, struct te_rpc_meta *out,
+		  struct te_err *err);
+/* Fetch the descriptor again and put it in place, with another peer where the old one will not do.
+ * Blocks. */
+int te_seg_refresh(struct te_seg *seg, struct te_err *err);
+/* The second half of it; takes d, also on failure. */
+int te_seg_install(struct te_seg *seg, struct te_desc *d, const char *host, struct te_err *err);
 /* A chain of slices that all go to seg. Never blocks for the network: those with an unknown address
-   are parked. The peer that took them is added to the batches' lists by `keep`. */
+   are parked. Their batches remember the peer. */
 void te_seg_dispatch(struct te_seg *seg, struct te_slice *chain);
 /* Park until a refresh has been done; why may be NULL (unknown address). */
 void te_seg_park(struct te_seg *seg, struct te_slice *chain, const struct te_err *why);
 /* Peer for planning (pieces), with a reference; NULL when there is none at the moment. */
 struct te_peer *te_seg_peer(struct te_seg *seg);
+/* Fail everything that is lent to its peer. */
+void te_seg_abort(struct te_seg *seg, int status, const struct te_err *why);
+
+/* segments.c */
+int te_segs_init(struct te_engine *e, struct te_err *err);
+void te_segs_clear(struct te_engine *e);
+/* segs_lock held. NULL: unknown or stale. */
+struct te_seg *te_seg_find(struct te_engine *e, int32_t id);
 /* Slices for seg come into being and end; te_segment_close() waits for them. */
 void te_seg_hold(struct te_seg *seg, uint32_t count);
 void te_seg_release(struct te_seg *seg, uint32_t count);
-/* Fail everything that is lent to its peer. */
-void te_seg_abort(struct te_seg *seg, int status, const struct te_err *why);
 
 /* peer.c */
 /* The best transport that reaches desc at host; what failed is in err. */
@@ -209,6 +218,8 @@ void te_peer_ref(struct te_peer *p);
 void te_peer_put(struct te_engine *e, struct te_peer *p);
 
 /* batch.c */
+/* With a reference; NULL for a stale or invented id. */
+struct te_batch *te_batch_get(struct te_engine *e, uint64_t id);
 void te_batches_clear(struct te_engine *e);
 void te_batch_ref(struct te_batch *b);
 void te_batch_put(struct te_batch *b);

@@ -37,28 +37,6 @@ static uint64_t rpc_until(const struct te_engine *e)
 	return te_now() + (uint64_t)(MIN(5.0, e->conf.transfer_timeout_s) * 1e9);
 }
 
-/* Where the daemon of a segment listens. */
-static int find_daemon(struct te_engine *e, const char *name, struct te_rpc_meta *out,
-		       struct te_err *err)
-{
-	char *key = te_meta_key_rpc(e->meta, name);
-	struct te_meta_value v;
-	int r;
-
-	if (!key)
-		return te_fail(err, -EINVAL, "segment name is empty");
-	r = te_meta_get(e->meta, key, &v, err);
-	free(key);
-	if (r == -ENOENT)
-		return te_fail(err, r, "segment '%s' has no rpc_meta entry in %s", name,
-			       te_meta_uri(e->meta));
-	if (r < 0)
-		return r;
-	r = te_rpc_meta_parse(v.data, v.len, out, err);
-	te_meta_value_clear(&v);
-	return r;
-}
-
 static char *segment_name(struct te_engine *e, int32_t id)
 {
 	struct te_seg *seg;
@@ -101,7 +79,7 @@ static int send_to(struct te_engine *e, const char *segment, const char *body, s
 	struct te_rpc_meta at;
 	char *reply = NULL;
 	size_t len;
-	int r = find_daemon(e, segment, &at, err);
+	int r = te_find_owner(e, segment, &at, err);
 
 	if (!r)
 		r = te_rpc_call(&e->conf, at.host, at.port, TE_RPC_NOTIFY, body, rpc_until(e),
@@ -374,7 +352,7 @@ int te_probe_address(const struct te_conf *conf, const char *host, unsigned port
 int te_probe(struct te_engine *e, const char *name, struct te_err *err)
 {
 	struct te_rpc_meta at;
-	int r = find_daemon(e, name, &at, err);
+	int r = te_find_owner(e, name, &at, err);
 
 	if (!r)
 		r = te_probe_address(&e->conf, at.host, at.port, NULL, err);

@@ -184,7 +184,8 @@ void te_stats_log(struct te_engine *e)
 
 	te_engine_totals(e, &t);
 	te_log(TE_LOG_WARNING,
-	       "[Metrics] Transfer Engine Stats (over last %.0fs): Throughput: %.2f MB/s, %.0f requests/s"
+	       "[Metrics] Transfer Engine Stats (over last %.0fs): Throughput: %.2f MB/s, %.0f "
+	       "requests/s"
 	       " | served %.2f MB/s | failed %" PRIu64 " | retries %" PRIu64
 	       " | latency since start p50 %.1f us, p99 %.1f us",
 	       s, (double)(t.bytes - last->bytes) / 1e6 / s,
