@@ -174,7 +174,8 @@ static int answer(struct te_served *c, struct te_served_scratch *w)
 	c->out_at = c->out_end = c->out_reads = 0;
 	c->unanswered = 0;
 	c->answer_now = false;
-	release_gone(c);
+	if (!c->left) /* else payload is still arriving in one of them */
+		release_gone(c);
 	return GO_ON;
 }
 
