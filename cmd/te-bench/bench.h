@@ -89,7 +89,7 @@ static inline uint64_t now_ns(void)
 
 struct self {
 	pid_t pid;			/* 0: none */
-	int pidfd, out;			/* its standard output */
+	int out;			/* its standard output */
 	char *segment;			/* the name it is reached by */
 };
 

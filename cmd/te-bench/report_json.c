@@ -75,16 +75,6 @@ static json_t *path(const struct case_result *r)
 	return list;
 }
 
-static json_t *segments(const struct run *run)
-{
-	json_t *list = json_array();
-	size_t i;
-
-	for (i = 0; i < run->session->nsegments; i++)
-		json_array_append_new(list, json_string(run->session->segments[i].name));
-	return list;
-}
-
 static json_t *one_case(const struct run *run, const struct case_result *r)
 {
 	json_t *o = json_object();
@@ -93,7 +83,7 @@ static json_t *one_case(const struct run *run, const struct case_result *r)
 	json_object_set_new(o, "block_size", integer(r->spec.block));
 	json_object_set_new(o, "batch_size", integer(r->spec.batch));
 	json_object_set_new(o, "threads", integer(r->spec.threads));
-	json_object_set_new(o, "segments", segments(run));
+	json_object_set_new(o, "segments", integer(run->session->nsegments));
 	json_object_set_new(o, "duration_seconds", json_real(r->seconds));
 	json_object_set_new(o, "requests", integer(r->requests));
 	json_object_set_new(o, "bytes", integer(r->bytes));

@@ -248,7 +248,7 @@ int session_open(struct session *s, const struct bench_options *opt, int signals
 	struct te_err err = { 0 };
 	int rc;
 
-	*s = (struct session){ .opt = opt, .signals = signals, .self = { .pidfd = -1, .out = -1 } };
+	*s = (struct session){ .opt = opt, .signals = signals, .self = { .out = -1 } };
 	s->epoch = (uint32_t)now_ns() ^ (uint32_t)getpid() << 16;
 	cli_conf(&opt->cli, &s->conf);
 	rc = open_all(s, &err);
@@ -287,7 +287,5 @@ void session_close(struct session *s)
 	free(s->segments);
 	free(s->names);
 	free(s->matrix);
-	*s = (struct session){ .opt = s->opt,
-			       .signals = s->signals,
-			       .self = { .pidfd = -1, .out = -1 } };
+	*s = (struct session){ .opt = s->opt, .signals = s->signals, .self = { .out = -1 } };
 }

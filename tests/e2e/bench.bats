@@ -27,7 +27,7 @@ child() { pgrep -P "$1"; }
 			check_json '.environment | keys == ["command","cpu","cpus","date","host","kernel","segments","store","tunables","version"]'
 			check_json ".cases[0] | .operation == \"$op\" and .block_size == 16384 and .batch_size == 16 and .threads == 1"
 			check_json '.cases[0] | .errors == 0 and .retries == 0 and .requests > 0 and .bytes == .requests * 16384'
-			check_json '.cases[0] | .verify == null and .baseline == null and (.segments | length) == 1'
+			check_json '.cases[0] | .verify == null and .baseline == null and .segments == 1'
 			check_json '.cases[0] | .duration_seconds >= 0.1 and (.bytes_per_second - .bytes / .duration_seconds | fabs) < 1000'
 			check_json '.cases[0].latency_us | 0 < .min and .min <= .p50 and .p50 <= .p90 and .p90 <= .p99 and .p99 <= .p999 and .p999 <= .max and .min <= .avg and .avg <= .max'
 			check_json ".cases[0] | .path | length == 1 and .[0].transport == \"${p/auto/shm}\" and .[0].slices > 0"
@@ -289,7 +289,7 @@ child() { pgrep -P "$1"; }
 	target c --pattern
 	names+=,$SEGMENT
 	run -0 --separate-stderr te-bench --segment-id="$names" --json --operation=mixed --verify --block-size=4K --requests=3000 --threads=2
-	check_json '.cases[0] | .errors == 0 and .requests == 3000 and .verify.mismatches == 0 and (.segments | length) == 3'
+	check_json '.cases[0] | .errors == 0 and .requests == 3000 and .verify.mismatches == 0 and .segments == 3'
 	check_json '.cases[0].path | length == 3 and all(.bytes > 0)'
 }
 
