@@ -101,7 +101,7 @@ static int get_keys(const struct parse *p, const json_t *obj, const char *member
 		    size_t *n)
 {
 	json_t *list;
-	uint64_t key;
+	uint64_t key = 0;
 	int rc = te_json_array(obj, member, &list, p->err);
 
 	if (rc)

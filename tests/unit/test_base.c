@@ -68,6 +68,9 @@ static void test_defaults(void)
 	te_conf_each(each_default, &n);
 	ok(n == (int)te_conf_nvars && n > 75, "all %d variables are listed", n);
 	for (size_t i = 0; i < te_conf_nvars; i++)
+		if (te_conf_vars[i].kind == TE_CONF_CHOICE && te_conf_vars[i].size)
+			ok(false, "%s is stored, conf.c does not know how", te_conf_vars[i].name);
+	for (size_t i = 0; i < te_conf_nvars; i++)
 		for (size_t j = 0; j < i; j++)
 			if (!strcmp(te_conf_vars[i].name, te_conf_vars[j].name))
 				ok(false, "%s is there twice", te_conf_vars[i].name);

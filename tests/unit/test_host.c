@@ -305,7 +305,8 @@ static void *play(void *arg)
 	return NULL;
 }
 
-static int call(const char *bytes, size_t len, bool stay, char **reply, struct te_err *err)
+static int call(const char *bytes, size_t len, unsigned ms, bool stay, char **reply,
+		struct te_err *err)
 {
 	struct peer p = { .listener = te_sock_listen("127.0.0.1", 0, 1, NULL),
 			  .bytes = bytes,
@@ -318,7 +319,7 @@ static int call(const char *bytes, size_t len, bool stay, char **reply, struct t
 	*err = (struct te_err){ 0 };
 	pthread_create(&t, NULL, play, &p);
 	rc = te_rpc_call(&conf, "127.0.0.1", te_sock_port(p.listener), TE_RPC_PROBE, "{}",
-			 in_ms(stay ? 100 : 4000), reply, &reply_len, err);
+			 in_ms(ms), reply, &reply_len, err);
 	pthread_join(t, NULL);
 	close(p.listener);
 	return rc;
@@ -333,17 +334,18 @@ static void test_call(void)
 	struct te_err err;
 	char *reply = NULL;
 
-	ok(!call(good, 12, false, &reply, &err) && !strcmp(reply, "{}\n"), "call: reply");
+	ok(!call(good, 12, 4000, false, &reply, &err) && !strcmp(reply, "{}\n"), "call: reply");
 	free(reply);
-	ok(!call(good, 12, true, &reply, &err), "call: a peer that does not close");
+	ok(!call(good, 12, 4000, true, &reply, &err), "call: a peer that does not close");
 	free(reply);
-	ok(call(other, 12, false, &reply, &err) == -EPROTO && strstr(err.msg, "with type 1"),
+	ok(call(other, 12, 4000, false, &reply, &err) == -EPROTO && strstr(err.msg, "with type 1"),
 	   "call: %s", err.msg);
-	ok(call(huge, 12, false, &reply, &err) == -EPROTO, "call: %s", err.msg);
-	ok(call(part, 12, false, &reply, &err) == -ECONNRESET, "call: %s", err.msg);
-	ok(call(part, 0, false, &reply, &err) == -ECONNRESET && strstr(err.msg, "without a reply"),
+	ok(call(huge, 12, 4000, false, &reply, &err) == -EPROTO, "call: %s", err.msg);
+	ok(call(part, 12, 4000, false, &reply, &err) == -ECONNRESET, "call: %s", err.msg);
+	ok(call(part, 0, 4000, false, &reply, &err) == -ECONNRESET &&
+		   strstr(err.msg, "without a reply"),
 	   "call: %s", err.msg);
-	ok(call(part, 12, true, &reply, &err) == -ETIMEDOUT &&
+	ok(call(part, 12, 100, true, &reply, &err) == -ETIMEDOUT &&
 		   strstr(err.msg, "no reply from '127") &&
 		   strstr(err.msg, "within 0.1 s (handshake type 3)"),
 	   "call: %s", err.msg);
