@@ -110,15 +110,24 @@ static inline void rig_open(struct rig *r)
 	r->mem = rig_map(RIG_BUFFER, &r->view);
 }
 
-static inline struct te_region *rig_register(struct rig *r, void *addr, size_t len, bool remote)
+/* memfd >= 0: like memory of te_alloc(), which cannot vanish. */
+static inline struct te_region *rig_register_as(struct rig *r, void *addr, size_t len, bool remote,
+						int memfd)
 {
-	struct te_region in = {
-		.addr = (uintptr_t)addr, .len = len, .remote = remote, .memfd = -1, .page_slot = -1
-	};
+	struct te_region in = { .addr = (uintptr_t)addr,
+				.len = len,
+				.remote = remote,
+				.memfd = memfd,
+				.page_slot = -1 };
 	struct te_region *out = NULL;
 
 	te_regions_add(r->env.regions, &in, &out, NULL);
 	return out;
+}
+
+static inline struct te_region *rig_register(struct rig *r, void *addr, size_t len, bool remote)
+{
+	return rig_register_as(r, addr, len, remote, -1);
 }
 
 /* Serve all of mem. */

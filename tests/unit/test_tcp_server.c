@@ -158,12 +158,16 @@ static void refusals(void)
 	free(big);
 }
 
-/* Any cut of the stream gives the same result. */
-static void cuts(void)
+/* Any cut of the stream gives the same result, in memory that is copied to in either way. */
+static void cuts(int memfd)
 {
 	enum { N = 40 };
 	static const size_t cut[] = { 1, 7, 24, 25, 31, 4000, 100000 };
 	uint8_t *stream = malloc(N * (24 + 3000));
+
+	if (!te_regions_remove(target.env.regions, target.region, soon()))
+		te_region_free(target.region);
+	target.region = rig_register_as(&target, target.mem, RIG_BUFFER, true, memfd);
 
 	for (size_t k = 0; k < ARRAY_SIZE(cut); k++) {
 		size_t len = 0, good = 0, statuses = 0;
@@ -192,6 +196,37 @@ static void cuts(void)
 		close(fd);
 	}
 	free(stream);
+}
+
+/* Small WRITEs and long READs in one stream, replies read late: nothing may be lost or reordered.
+ */
+static void blocked(void)
+{
+	enum { N = 600, READ_LEN = 200000 };
+	uint8_t *stream = malloc(N * (2 * 24 + 100)), *got = malloc(READ_LEN);
+	size_t len = 0, good = 0, written = 0, sent = 0;
+	int fd = dial();
+
+	rig_fill(target.view, RIG_BUFFER, 11);
+	for (size_t i = 0; i < N; i++, len += 2 * 24 + 100) {
+		header(stream + len, 100, target.mem + i * 128, 0x81);
+		rig_fill((char *)stream + len + 24, 100, (unsigned)i);
+		header(stream + len + 124, READ_LEN, target.mem + (1 << 20), 0x80);
+	}
+	for (size_t i = 0; i < N; i++) {
+		ssize_t n = send(fd, stream + sent, len - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		sent += n > 0 ? (size_t)n : 0;
+		good += gets(fd, status_ok, 8) && gets(fd, status_ok, 8) &&
+			!te_sock_recv(fd, got, READ_LEN, soon()) &&
+			!memcmp(got, target.view + (1 << 20), READ_LEN);
+	}
+	for (size_t i = 0; i < N; i++)
+		written += !memcmp(target.view + i * 128, stream + i * 148 + 24, 100);
+	ok(good == N && written == N, "%d WRITEs and READs while replies are blocked", N);
+	free(stream);
+	free(got);
+	close(fd);
 }
 
 /* A peer that asks and asks and reads nothing must cost no memory and delay nobody. */
@@ -299,7 +334,10 @@ int main(void)
 	rig_listen(&target);
 	bytes_of_the_examples();
 	refusals();
-	cuts();
+	cuts(-1);
+	blocked();
+	cuts(100);
+	blocked();
 	flood();
 	many();
 	descriptors();

@@ -19,8 +19,11 @@
 
 enum {
 	LARGE = 512 * 1024, /* bytes from which a slice goes to the least loaded lane */
-	SLEEP_MS = 100,	    /* at most, to notice what no socket tells */
-	CLOCK_MS = 50,	    /* how often a driver looks at the clock */
+	SPIN_BYTES =
+		64 *
+		1024,	/* a lane with more than that in flight sleeps: it has no latency to lose */
+	SLEEP_MS = 100, /* at most, to notice what no socket tells */
+	CLOCK_MS = 50,	/* how often a driver looks at the clock */
 };
 
 /* ---- open and close ---- */
@@ -213,7 +216,8 @@ static void drive_until(struct te_lane *l, struct te_slice *s, const _Atomic uin
 			te_lane_clock(l, now);
 		if (moved)
 			last = now;
-		else if (!spinning || now - last >= spin_ns)
+		else if (!spinning || now - last >= spin_ns ||
+			 atomic_load_explicit(&l->load, memory_order_relaxed) > SPIN_BYTES)
 			sleep_on(l, until);
 		else
 			sched_yield();

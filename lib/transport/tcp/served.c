@@ -15,7 +15,8 @@
 
 enum {
 	TURNS = 256,		/* requests or reads before other connections get their turn */
-	SMALL_WRITE = 2048,	/* up to here it pays to read many and copy */
+	SMALL_WRITE = 2048,	/* up to here it pays to read many and let the kernel copy */
+	BULK_WRITE = 32 * 1024, /* the same for memcpy() */
 	ANSWER_AFTER = 1 << 20, /* bytes written before the peer is told, even if more is coming */
 	DRAIN_BYTES = 64 << 20, /* what a refused peer may still send ... */
 	DRAIN_SECONDS = 2,	/* ... and for how long, so that our last frame outlives it */
@@ -32,6 +33,7 @@ struct te_served *te_served_new(int fd, uint64_t now)
 	if (!c)
 		return NULL;
 	c->fd = fd;
+	c->in = c->small;
 	atomic_init(&c->moved, now);
 	return c;
 }
@@ -46,6 +48,7 @@ void te_served_free(struct te_served *c)
 {
 	release(c);
 	close(c->fd);
+	free(c->rest);
 	free(c);
 }
 
@@ -204,15 +207,18 @@ static int refuse(struct te_served *c, const struct te_transport_env *env,
 enum hold { HELD, NOT_REGISTERED, TABLE_FULL };
 
 static enum hold hold(struct te_served *c, const struct te_transport_env *env,
-		      const struct te_served_scratch *w, const struct te_tcp_request *r)
+		      const struct te_served_scratch *w, const struct te_tcp_request *r,
+		      struct te_region **out)
 {
 	struct te_region *region;
 
 	if (!r->size)
 		return NOT_REGISTERED;
-	for (unsigned i = c->nheld; i-- > 0;)
-		if (te_region_holds(c->held[i], r->addr, r->size) && !is_gone(c->held[i]))
+	for (unsigned i = c->nheld; i-- > 0;) {
+		*out = c->held[i];
+		if (te_region_holds(*out, r->addr, r->size) && !is_gone(*out))
 			return HELD;
+	}
 	if (c->nheld == TE_SERVED_HELD) {
 		if (c->out_end || w->ncopies)
 			return TABLE_FULL;
@@ -221,7 +227,7 @@ static enum hold hold(struct te_served *c, const struct te_transport_env *env,
 	region = te_region_get(env->regions, r->addr, r->size, true);
 	if (!region)
 		return NOT_REGISTERED;
-	c->held[c->nheld++] = region;
+	*out = c->held[c->nheld++] = region;
 	return HELD;
 }
 
@@ -235,20 +241,40 @@ static void written(struct te_served *c)
 		reply(c, (struct te_served_reply){ .code = TE_TCP_OK, .has_status = true });
 }
 
+/* Memory of te_alloc() cannot vanish while it is registered; of other memory nobody knows. */
+static bool is_solid(const struct te_region *region)
+{
+	return region->memfd >= 0;
+}
+
+static void copy(struct te_served_scratch *w, const struct te_region *region, uint64_t to,
+		 const uint8_t *from, size_t n)
+{
+	void *dest = (void *)(uintptr_t)to;
+
+	if (is_solid(region)) {
+		memcpy(dest, from, n);
+		return;
+	}
+	w->copy_from[w->ncopies] =
+		(struct iovec){ .iov_base = (void *)(uintptr_t)from, .iov_len = n };
+	w->copy_to[w->ncopies++] = (struct iovec){ .iov_base = dest, .iov_len = n };
+}
+
 static void begin_write(struct te_served *c, struct te_served_scratch *w,
-			const struct te_tcp_request *r)
+			const struct te_region *region, const struct te_tcp_request *r)
 {
 	uint64_t n = MIN(r->size, c->in_end - c->in_at);
 
 	c->to = r->addr;
 	c->left = c->size = r->size;
 	c->v2 = r->opcode & TE_TCP_V2;
-	c->frugal = r->size > SMALL_WRITE;
+	if (is_solid(region) && r->size <= BULK_WRITE)
+		c->appetite = TE_SERVED_BULK;
+	else
+		c->appetite = r->size <= SMALL_WRITE ? TE_SERVED_HEADERS : TE_SERVED_FRUGAL;
 	if (n) {
-		w->copy_from[w->ncopies] =
-			(struct iovec){ .iov_base = c->in + c->in_at, .iov_len = n };
-		w->copy_to[w->ncopies++] =
-			(struct iovec){ .iov_base = (void *)(uintptr_t)c->to, .iov_len = n };
+		copy(w, region, c->to, c->in + c->in_at, n);
 		c->in_at += (unsigned)n;
 		c->to += n;
 		c->left -= n;
@@ -262,10 +288,11 @@ static int take_request(struct te_served *c, const struct te_transport_env *env,
 {
 	struct te_tcp_request r = te_tcp_get_request(c->in + c->in_at);
 	unsigned op = r.opcode & ~(unsigned)TE_TCP_V2;
+	struct te_region *region = NULL;
 
 	if (op > TE_TCP_WRITE)
 		return refuse(c, env, &r, "unknown opcode");
-	switch (hold(c, env, w, &r)) {
+	switch (hold(c, env, w, &r, &region)) {
 	case NOT_REGISTERED:
 		return refuse(c, env, &r, "not registered");
 	case TABLE_FULL:
@@ -281,10 +308,10 @@ static int take_request(struct te_served *c, const struct te_transport_env *env,
 	}
 	c->in_at += TE_TCP_HEADER;
 	if (op == TE_TCP_WRITE) {
-		begin_write(c, w, &r);
+		begin_write(c, w, region, &r);
 		return GO_ON;
 	}
-	c->frugal = false;
+	c->appetite = TE_SERVED_HEADERS;
 	c->out_reads++;
 	reply(c, (struct te_served_reply){
 			 .addr = r.addr, .len = r.size, .has_status = r.opcode & TE_TCP_V2 });
@@ -306,18 +333,58 @@ static int took(struct te_served *c, ssize_t n, size_t want, const char *stage)
 	return GO_ON;
 }
 
+/* Where the next bytes go, behind a header that has come in part: so many. */
+static size_t make_room(struct te_served *c, struct te_served_scratch *w)
+{
+	unsigned have = c->in_end - c->in_at;
+	bool bulk = c->appetite == TE_SERVED_BULK;
+	uint8_t *to = bulk ? w->big : c->small;
+
+	memmove(to, c->in + c->in_at, have);
+	free(c->rest);
+	c->rest = NULL;
+	c->in = to;
+	c->in_at = 0;
+	c->in_end = have;
+	if (c->appetite == TE_SERVED_FRUGAL)
+		return TE_TCP_HEADER - have;
+	return (bulk ? TE_SERVED_BIG : TE_SERVED_SMALL) - have;
+}
+
+/* The worker's scratch is for one call only. */
+static int keep_rest(struct te_served *c, const struct te_served_scratch *w)
+{
+	unsigned n = c->in_end - c->in_at;
+
+	if (c->in != w->big)
+		return GO_ON;
+	c->in = c->small;
+	if (n > TE_SERVED_SMALL) {
+		c->rest = malloc(n);
+		if (!c->rest)
+			return broken(c, "keep", ENOMEM);
+		c->in = c->rest;
+	}
+	memcpy(c->in, w->big + c->in_at, n);
+	c->in_at = 0;
+	c->in_end = n;
+	return GO_ON;
+}
+
 /* Straight into the region, and with the same call what follows it. */
 static int read_payload(struct te_served *c, struct te_served_scratch *w)
 {
-	size_t next = c->frugal ? TE_TCP_HEADER : TE_SERVED_IN;
-	struct iovec iov[2] = { { .iov_base = (void *)(uintptr_t)c->to, .iov_len = c->left },
-				{ .iov_base = c->in, .iov_len = next } };
 	int rc = run_copies(c, w);
+	struct iovec iov[2];
 	uint64_t mine;
+	size_t next;
 	ssize_t n;
 
 	if (rc != GO_ON)
 		return rc;
+	next = make_room(c, w);
+	iov[0] = (struct iovec){ .iov_base = (void *)(uintptr_t)c->to, .iov_len = c->left };
+	iov[1] = (struct iovec){ .iov_base = c->in, .iov_len = next };
 	n = readv(c->fd, iov, 2);
 	rc = took(c, n, c->left + next, "payload");
 	if (rc != GO_ON || n < 0)
@@ -325,7 +392,6 @@ static int read_payload(struct te_served *c, struct te_served_scratch *w)
 	mine = MIN((uint64_t)n, c->left);
 	c->to += mine;
 	c->left -= mine;
-	c->in_at = 0;
 	c->in_end = (unsigned)((uint64_t)n - mine);
 	if (!c->left)
 		written(c);
@@ -334,17 +400,14 @@ static int read_payload(struct te_served *c, struct te_served_scratch *w)
 
 static int read_requests(struct te_served *c, struct te_served_scratch *w)
 {
-	unsigned have = c->in_end - c->in_at;
-	size_t want = (c->frugal ? TE_TCP_HEADER : TE_SERVED_IN) - have;
 	int rc = run_copies(c, w);
+	size_t want;
 	ssize_t n;
 
 	if (rc != GO_ON)
 		return rc;
-	memmove(c->in, c->in + c->in_at, have);
-	c->in_at = 0;
-	c->in_end = have;
-	n = recv(c->fd, c->in + have, want, MSG_DONTWAIT);
+	want = make_room(c, w);
+	n = recv(c->fd, c->in + c->in_end, want, MSG_DONTWAIT);
 	rc = took(c, n, want, "request");
 	if (n > 0)
 		c->in_end += (unsigned)n;
@@ -353,7 +416,7 @@ static int read_requests(struct te_served *c, struct te_served_scratch *w)
 
 static int drain(struct te_served *c)
 {
-	ssize_t n = recv(c->fd, c->in, TE_SERVED_IN, MSG_DONTWAIT);
+	ssize_t n = recv(c->fd, c->small, TE_SERVED_SMALL, MSG_DONTWAIT);
 
 	if (n < 0 && errno == EAGAIN)
 		return TE_SERVED_WAIT;
@@ -364,10 +427,15 @@ static int drain(struct te_served *c)
 	return c->drained > DRAIN_BYTES ? TE_SERVED_CLOSE : GO_ON;
 }
 
+static bool needs_input(const struct te_served *c)
+{
+	return c->left || c->in_end - c->in_at < TE_TCP_HEADER;
+}
+
 static int step(struct te_served *c, const struct te_transport_env *env,
 		struct te_served_scratch *w)
 {
-	bool need_input = c->left || c->in_end - c->in_at < TE_TCP_HEADER;
+	bool need_input = needs_input(c);
 	int rc;
 
 	if (c->draining)
@@ -408,9 +476,16 @@ enum te_served_next te_served_run(struct te_served *c, const struct te_transport
 
 	c->dry = false;
 	for (unsigned turn = 0; turn < TURNS && rc == GO_ON; turn++)
-		rc = step(c, env, w);
+		do
+			rc = step(c, env, w);
+		while (rc == GO_ON && !needs_input(c));
 	if (rc == GO_ON)
 		rc = run_copies(c, w);
+	if (rc != TE_SERVED_CLOSE) {
+		int kept = keep_rest(c, w);
+
+		rc = kept == GO_ON ? rc : kept;
+	}
 	w->ncopies = 0;
 	count(c, env);
 	if (!c->left && !c->out_end)

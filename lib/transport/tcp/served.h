@@ -17,7 +17,8 @@
 enum {
 	TE_SERVED_REQUESTS = 128, /* read and answered at once */
 	TE_SERVED_HELD = 16,	  /* regions in use by one burst */
-	TE_SERVED_IN = TE_SERVED_REQUESTS * TE_TCP_HEADER,
+	TE_SERVED_SMALL = TE_SERVED_REQUESTS * TE_TCP_HEADER,
+	TE_SERVED_BIG = 64 * 1024,
 	TE_SERVED_IOV = 2 * TE_SERVED_REQUESTS,
 };
 
@@ -25,6 +26,13 @@ struct te_served_reply {
 	uint64_t addr, len; /* READ: what to send; len 0 otherwise */
 	uint32_t code;
 	bool has_status; /* v2 */
+};
+
+/* How much to read after the bytes that are ours for certain. */
+enum te_served_appetite {
+	TE_SERVED_HEADERS, /* many headers */
+	TE_SERVED_FRUGAL,  /* one header: payload may follow, which is not ours to copy */
+	TE_SERVED_BULK,	   /* small WRITEs: copying them is cheaper than a system call for each */
 };
 
 struct te_served {
@@ -42,14 +50,16 @@ struct te_served {
 	bool refusing; /* answer, then close gracefully */
 	bool draining; /* our side is shut: throw away until the peer closes too */
 	bool answer_now;
-	bool ended;  /* the peer will send no more */
-	bool frugal; /* read no further than the next header: payload may follow, which is not ours
-			to copy */
+	bool ended; /* the peer will send no more */
+	enum te_served_appetite appetite;
 	uint64_t drained;
 	uint64_t traffic; /* bytes in both directions */
 
-	uint8_t in[TE_SERVED_IN]; /* headers, and payload that was read with them */
+	uint8_t *in; /* what was read and not yet looked at: in small, in the worker's scratch, or
+			in rest */
 	unsigned in_at, in_end;
+	uint8_t small[TE_SERVED_SMALL];
+	uint8_t *rest; /* of a big read, while replies are blocked */
 
 	uint64_t to, left, size; /* WRITE whose payload is arriving */
 	bool v2;
@@ -70,6 +80,7 @@ struct te_served_scratch {
 	uint64_t status[TE_SERVED_REQUESTS];
 	struct iovec copy_from[TE_SERVED_REQUESTS], copy_to[TE_SERVED_REQUESTS];
 	unsigned ncopies;
+	uint8_t big[TE_SERVED_BIG];
 };
 
 enum te_served_next {

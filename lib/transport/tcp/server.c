@@ -25,8 +25,9 @@ enum {
 	ACCEPTS = 64,  /* in a row, before the worker serves again */
 	PAUSE_MS = 20, /* no accept for so long when file descriptors are out */
 	WARN_S = 10,
-	WATCH_MS = 250,	    /* how often half-done connections are looked at */
-	SPINS_PER_POLL = 8, /* direct reads of the hot connection for each look at all */
+	WATCH_MS = 250,		/* how often half-done connections are looked at */
+	SPINS_PER_POLL = 8,	/* direct reads of the hot connection for each look at all */
+	SPIN_BYTES = 64 * 1024, /* who moved more has no latency to lose */
 };
 
 struct worker {
@@ -42,6 +43,7 @@ struct worker {
 	/* The worker thread's own. */
 	struct te_served *ready, **ready_end;
 	struct te_served *hot; /* the one that moved last */
+	bool bulk;	       /* it moved much */
 	uint64_t watched;      /* when connections were last looked at */
 	bool watching;	       /* some are half done */
 	struct te_served_scratch scratch;
@@ -103,6 +105,7 @@ static void make_ready(struct worker *w, struct te_served *c)
 /* Serve one; true when bytes moved. */
 static bool serve(struct worker *w, struct te_served *c, uint64_t now)
 {
+	uint64_t before = c->traffic;
 	bool moved;
 
 	switch (te_served_run(c, w->server->env, &w->scratch, now, &moved)) {
@@ -116,8 +119,10 @@ static bool serve(struct worker *w, struct te_served *c, uint64_t now)
 		break;
 	}
 	w->watching |= atomic_load_explicit(&c->half, memory_order_relaxed);
-	if (moved)
+	if (moved) {
 		w->hot = c;
+		w->bulk = c->traffic - before > SPIN_BYTES;
+	}
 	return moved;
 }
 
@@ -323,6 +328,8 @@ static void spin(struct worker *w)
 			moved = serve(w, w->hot, now);
 		if (w->ready || (++turn % SPINS_PER_POLL == 0 && poll_events(w, 0)))
 			moved |= serve_ready(w);
+		if (moved && w->bulk)
+			break;
 		if (moved)
 			last = now;
 		else if (now - last > budget)
@@ -350,7 +357,7 @@ static void *work(void *arg)
 
 	while (!atomic_load_explicit(&s->stop, memory_order_relaxed)) {
 		poll_events(w, timeout_of(w));
-		if (serve_ready(w))
+		if (serve_ready(w) && !w->bulk)
 			spin(w);
 		watch(w);
 		if (w == &s->workers[0])
