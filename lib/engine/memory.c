@@ -27,7 +27,7 @@ int te_alloc(struct te_engine *e, size_t len, int node, unsigned flags, void **o
 		return r;
 	}
 	a->addr = (uint64_t)(uintptr_t)*out;
-	a->len = len;
+	a->len = te_mem_round(len, flags & TE_ALLOC_HUGEPAGES);
 	pthread_mutex_lock(&e->memory_lock);
 	a->next = e->allocs;
 	e->allocs = a;
