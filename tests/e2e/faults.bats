@@ -1,6 +1,7 @@
 # faults.bats - peers and stores that die, freeze, lie or never answer: errors in time, and nobody else is harmed.
 bats_require_minimum_version 1.5.0
 load ../lib/te
+load ../lib/servers
 
 setup() { te_setup; }
 teardown() { te_teardown; }
@@ -129,10 +130,7 @@ dies() {
 @test "a data port that is black-holed is an error in time, and names address and segment" {
 	start deaf "$BATS_TEST_DIRNAME/../lib/deaf.py" blackhole
 	wait_file "$T/deaf.out"
-	start meta te-http-meta --listen=127.0.0.1:0 --ready-file="$T/meta.json"
-	wait_file "$T/meta.json"
-	export MC_METADATA_SERVER
-	MC_METADATA_SERVER=$(meta_url "$T/meta.json")
+	store http
 	target a --protocol=tcp -n frozen
 	# The store says another port from now on.
 	te-meta get mooncake/ram/frozen | jq -c ".tcp_data_port = $(cat "$T/deaf.out") | del(.te)" | te-meta put mooncake/ram/frozen -
@@ -141,7 +139,6 @@ dies() {
 	[ $(($(now_ms) - began)) -lt $((5000 * SLOW)) ]
 	[[ $stderr == *frozen* && $stderr == *"127.0.0.1:$(cat "$T/deaf.out")"* ]]
 }
-meta_url() { jq -r '.metadata_server // .url // .urls[0] // empty' "$1"; }
 
 # used_by COMMAND: in args, words that make it need its store.
 used_by() {
@@ -183,14 +180,11 @@ used_by() {
 }
 
 @test "the store of a running transfer may die" {
-	start meta te-http-meta --listen=127.0.0.1:0 --ready-file="$T/meta.json"
-	wait_file "$T/meta.json"
-	export MC_METADATA_SERVER
-	MC_METADATA_SERVER=$(meta_url "$T/meta.json")
+	store http
 	target a -n survivor
 	start bench te-bench --protocol=tcp --segment-id=survivor --duration=2 --json
 	under_way a
-	murder meta
+	store_stop
 	ends bench 0
 	check_json '.cases[0].errors == 0' "$T/bench.out"
 }

@@ -1,6 +1,7 @@
 # scale.bats - many targets, many transfers, many ports, many threads, many buffers.
 bats_require_minimum_version 1.5.0
 load ../lib/te
+load ../lib/servers
 
 setup() { te_setup; }
 teardown() { te_teardown; }
@@ -86,10 +87,7 @@ teardown() { te_teardown; }
 
 @test "a target of 2,000 buffers in a store of each kind of limit" {
 	local buffers
-	start meta te-http-meta --listen=127.0.0.1:0 --ready-file="$T/meta.json"
-	wait_file "$T/meta.json"
-	export MC_METADATA_SERVER
-	MC_METADATA_SERVER=$(jq -r '.metadata_server // .url // .urls[0] // empty' "$T/meta.json")
+	store http
 	mapfile -t buffers < <(yes -- --buffer=cpu:0:4K | head -n 2000)
 	target many -n many "${buffers[@]}"
 	[ "$(te-meta get mooncake/ram/many | jq '.buffers | length')" = 2000 ]

@@ -133,9 +133,7 @@ static void huge(const struct owner *o)
 
 static void by(const char *transport, const struct owner *o)
 {
-	struct te_request r = {
-		.op = TE_READ, .source = src, .offset = (uintptr_t)o->open, .length = LENGTH
-	};
+	struct te_request r = { .op = TE_READ, .offset = (uintptr_t)o->open, .length = LENGTH };
 	struct te_err why;
 	int rc;
 
@@ -151,10 +149,11 @@ static void by(const char *transport, const struct owner *o)
 	unreachable("of page 0", o, 0, src, 16);
 	wrapping(o);
 	huge(o);
+	r.source = src;
 	r.target = seg;
 	memset(o->open, 7, LENGTH);
 	ok(one(e, &r, &rc, &why).state == TE_COMPLETED && all_is(src, 7, LENGTH),
-	   "the target lives and serves");
+	   "the target lives and serves: %s", why.msg);
 	te_engine_close(e);
 	munmap(src, LENGTH);
 }
