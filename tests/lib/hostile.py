@@ -60,10 +60,10 @@ def ask(port, data, timeout=5):
             sock.sendall(data)
             sock.shutdown(socket.SHUT_WR)
             return receive(sock, 1 << 21)
-        except (BrokenPipeError, ConnectionResetError):
-            return b""
         except socket.timeout:
             return None
+        except OSError:  # reset before we were done
+            return b""
 
 
 def well_formed(reply):
