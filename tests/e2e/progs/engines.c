@@ -24,8 +24,8 @@ static bool read_from(int a, int b)
 					      .target = seg,
 					      .offset = (uintptr_t)bufs[b] + (uint64_t)i * PIECE,
 					      .length = PIECE };
-	memset(bufs[a], 0, LENGTH);
-	memset(bufs[b], 0x10 + b, LENGTH);
+	fill_shared(bufs[a], 0, LENGTH);
+	fill_shared(bufs[b], 0x10 + b, LENGTH);
 	well = te_batch_submit(engines[a], batch, req, PIECES, NULL) == 0 &&
 	       te_batch_wait(engines[a], batch, 10000, &failed) == 0 && failed == 0 &&
 	       all_is(bufs[a], 0x10 + b, LENGTH);
