@@ -250,7 +250,7 @@ static void print_text(const struct ready *r)
 	printf("address       %s, rpc port %u, tcp data port %u\n", r->info.host, r->info.rpc_port,
 	       r->info.tcp_data_port);
 	for (i = 0; i < d->nbuffers && i < SHOWN_BUFFERS; i++)
-		printf("%s  %-8s 0x%012" PRIx64 "  %s\n", i ? "           " : "buffers    ",
+		printf("%s  %-8s 0x%012" PRIx64 "  %s\n", i ? "            " : "buffers     ",
 		       d->buffers[i].location ? d->buffers[i].location : "*", d->buffers[i].addr,
 		       out_bytes((double)d->buffers[i].length, size, sizeof(size)));
 	if (i < d->nbuffers)

@@ -105,10 +105,10 @@ fails_with() { # STATUS REGEX COMMAND...: one line on standard error, nothing el
 	run -0 timeout 10 te-target --buffer-size=1M --idle-timeout=0.2
 	target t --idle-timeout=1
 	before=$(now_ms)
-	MC_FORCE_TCP=1 bench --segment-id="$SEGMENT" --requests=0 --duration=1.5 || true
+	MC_FORCE_TCP=1 run -0 te-bench --segment-id="$SEGMENT" --duration=1.5 --buffer-size=4M --block-size=4K
 	kill -0 "$(pid_of t)"
 	ends t 0 5
-	[ $(($(now_ms) - before)) -ge 2000 ]
+	[ $(($(now_ms) - before)) -ge 2400 ] # 1.5 s of work, and 1 s without
 }
 
 @test "a name in use: exit 1 and its owner named; the first stays" {
