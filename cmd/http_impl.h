@@ -46,6 +46,7 @@ struct http_request {
 	size_t len, size;
 	uint64_t discarded;
 	struct MHD_Response *response; /* set by whoever answers, before the hand-over */
+	bool lent;		       /* response is an http_answer's */
 	uint64_t response_len;
 	unsigned status;
 };

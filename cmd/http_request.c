@@ -26,19 +26,22 @@ static void resume(struct http_request *r)
 	MHD_resume_connection(r->mhd);
 }
 
+static void dress(const struct http_server *s, struct MHD_Response *response, const char *type,
+		  const char *const *headers)
+{
+	if (type)
+		MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+	add_headers(response, s->opt.headers);
+	add_headers(response, headers);
+}
+
 /* Takes response (NULL: memory was out, the connection will be closed). */
-static void answer(struct http_request *r, unsigned status, const char *type, size_t len,
-		   struct MHD_Response *response, const char *const *headers)
+static void answer(struct http_request *r, unsigned status, size_t len,
+		   struct MHD_Response *response)
 {
 	struct http_server *s = r->server;
 
 	assert(!r->response);
-	if (response) {
-		if (type)
-			MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-		add_headers(response, s->opt.headers);
-		add_headers(response, headers);
-	}
 	r->response = response;
 	r->response_len = len;
 	r->status = status;
@@ -59,21 +62,43 @@ void http_reply(struct http_request *r, unsigned status, const char *type, const
 		size_t len, const char *const *headers)
 {
 	/* libmicrohttpd copies under MUST_COPY, its prototype only lacks the const. */
-	answer(r, status, type, len,
-	       MHD_create_response_from_buffer(len, (void *)(uintptr_t)body, MHD_RESPMEM_MUST_COPY),
-	       headers);
+	struct MHD_Response *response = MHD_create_response_from_buffer(
+		len, (void *)(uintptr_t)body, MHD_RESPMEM_MUST_COPY);
+
+	if (response)
+		dress(r->server, response, type, headers);
+	answer(r, status, len, response);
 }
 
-void http_reply_shared(struct http_request *r, unsigned status, const char *type, const void *body,
-		       size_t len, void (*release)(void *arg), void *arg,
-		       const char *const *headers)
-{
-	struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
-		len, (void *)(uintptr_t)body, release, arg);
+struct http_answer {
+	struct MHD_Response *response; /* has a count of references of its own */
+	unsigned status;
+	size_t len;
+};
 
-	if (!response)
+struct http_answer *http_answer_new(struct http_server *s, unsigned status, const char *type,
+				    const void *body, size_t len, void (*release)(void *arg),
+				    void *arg, const char *const *headers)
+{
+	struct http_answer *a = malloc(sizeof(*a));
+	struct MHD_Response *response = a ? MHD_create_response_from_buffer_with_free_callback_cls(
+						    len, (void *)(uintptr_t)body, release, arg)
+					  : NULL;
+
+	if (!response) {
+		free(a);
 		release(arg);
-	answer(r, status, type, len, response, headers);
+		return NULL;
+	}
+	dress(s, response, type, headers);
+	*a = (struct http_answer){ response, status, len };
+	return a;
+}
+
+void http_answer_free(struct http_answer *a)
+{
+	MHD_destroy_response(a->response);
+	free(a);
 }
 
 static void reply_text(struct http_request *r, unsigned status, const char *text)
@@ -210,9 +235,20 @@ static enum MHD_Result send_reply(struct http_request *r)
 		s->opt.replied(s->opt.arg, r, r->status);
 	te_trace("%s %s: %u", r->method, r->uri.path, r->status);
 	rc = MHD_queue_response(r->mhd, r->status, r->response);
-	MHD_destroy_response(r->response);
+	if (!r->lent)
+		MHD_destroy_response(r->response);
 	r->response = NULL;
 	return rc;
+}
+
+void http_reply_with(struct http_request *r, const struct http_answer *a)
+{
+	assert(r->state == HTTP_HANDLING);
+	r->response = a->response;
+	r->response_len = a->len;
+	r->status = a->status;
+	r->lent = true;
+	send_reply(r);
 }
 
 static void keep(struct http_request *r)
@@ -251,10 +287,10 @@ enum MHD_Result http_on_access(void *server, struct MHD_Connection *mhd, const c
 	if (r->state == HTTP_BODY) {
 		r->state = HTTP_HANDLING;
 		s->opt.handle(s->opt.arg, r);
-		if (r->state == HTTP_HANDLING) {
+		if (r->state == HTTP_HANDLING)
 			keep(r);
+		if (r->state != HTTP_ANSWERED)
 			return MHD_YES;
-		}
 	}
 	return send_reply(r);
 }

@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-enum { TTL_MAX_S = INT32_MAX };
+enum { TTL_MAX_S = INT32_MAX, MEMOS_MAX = 10000 };
 
 /* Clients that see it know that this server can list, watch, expire and compare. */
 static const char *const headers[] = { "TE-Meta", "1", NULL };
@@ -23,19 +23,50 @@ static void release_value(void *arg)
 	value_put(arg);
 }
 
-static void get(struct api *a, struct http_request *r)
+static struct http_answer *value_answer(struct api *a, const struct store_entry *e)
 {
-	const struct store_entry *e = store_find(&a->store, http_param(r, "key"), api_now());
 	char tag[STORE_TAG], etag[STORE_TAG + 2];
 	const char *const more[] = { "ETag", etag, NULL };
+
+	snprintf(etag, sizeof(etag), "\"%s\"", store_tag(e->rev, tag));
+	return http_answer_new(a->http, 200, API_JSON, e->value->data, e->value->len, release_value,
+			       value_ref(e->value), more);
+}
+
+static void get(struct api *a, struct http_request *r)
+{
+	struct store_entry *e = store_find(&a->store, http_param(r, "key"), api_now());
+	struct http_answer *answer;
 
 	if (!e) {
 		http_reply(r, 404, API_JSON, "metadata not found", 18, NULL);
 		return;
 	}
-	snprintf(etag, sizeof(etag), "\"%s\"", store_tag(e->rev, tag));
-	http_reply_shared(r, 200, API_JSON, e->value->data, e->value->len, release_value,
-			  value_ref(e->value), more);
+	answer = e->memo ? e->memo : value_answer(a, e);
+	if (!answer) {
+		api_text(r, 503, "out of memory");
+		return;
+	}
+	http_reply_with(r, answer);
+	if (e->memo)
+		return;
+	/* Answers of keys that are read often are worth keeping, not those of any number of keys.
+	 */
+	if (a->memos < MEMOS_MAX) {
+		a->memos++;
+		e->memo = answer;
+	} else {
+		http_answer_free(answer);
+	}
+}
+
+/* The store is about to drop a value. */
+static void forget(void *arg, void *memo)
+{
+	struct api *a = arg;
+
+	a->memos--;
+	http_answer_free(memo);
 }
 
 static void add_key(void *arg, const struct store_entry *e)
@@ -376,6 +407,7 @@ void api_init(struct api *a)
 	a->queue_end = &a->queue;
 	a->watch_next = UINT64_MAX;
 	a->store.changed = changed;
+	a->store.forget = forget;
 	a->store.arg = a;
 }
 

@@ -25,6 +25,7 @@ struct api {
 	struct store store;
 	struct disk *disk;		     /* NULL: memory only */
 	struct store_op *queue, **queue_end; /* for the next batch */
+	unsigned memos; /* entries of the store with a reply that is kept */
 	const char *token;		     /* NULL: open to all */
 
 	struct watcher *watchers;

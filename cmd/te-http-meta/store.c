@@ -1,7 +1,6 @@
 /* store.c - keys and values in memory, with revisions, time to live and conditions. */
 #include "store.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <search.h>
 #include <stdio.h>
@@ -28,7 +27,6 @@ static void entry_free(void *arg)
 {
 	struct store_entry *e = arg;
 
-	value_put(e->value);
 	free(e->key);
 	free(e);
 }
@@ -71,16 +69,12 @@ bool store_init(struct store *s, uint64_t base)
 	return events_init(&s->events, base, EVENTS_MAX, EVENTS_BYTES);
 }
 
-void store_clear(struct store *s)
-{
-	tdestroy(s->root, entry_free);
-	events_clear(&s->events);
-	*s = (struct store){ 0 };
-}
-
 static void set_value(struct store *s, struct store_entry *e, struct value *value, uint64_t rev,
 		      uint64_t expires)
 {
+	if (e->memo)
+		s->forget(s->arg, e->memo);
+	e->memo = NULL;
 	if (e->value) {
 		s->keys--;
 		s->bytes -= e->value->len;
@@ -97,6 +91,20 @@ static void set_value(struct store *s, struct store_entry *e, struct value *valu
 		s->next_expiry = expires;
 }
 
+static void walk_clear(const void *node, VISIT which, void *arg)
+{
+	if (which == postorder || which == leaf)
+		set_value(arg, *(struct store_entry *const *)node, NULL, 0, 0);
+}
+
+void store_clear(struct store *s)
+{
+	twalk_r(s->root, walk_clear, s);
+	tdestroy(s->root, entry_free);
+	events_clear(&s->events);
+	*s = (struct store){ 0 };
+}
+
 bool store_load(struct store *s, const char *key, struct value *value, uint64_t rev,
 		uint64_t expires)
 {
@@ -110,9 +118,9 @@ bool store_load(struct store *s, const char *key, struct value *value, uint64_t 
 	return true;
 }
 
-const struct store_entry *store_find(const struct store *s, const char *key, uint64_t now)
+struct store_entry *store_find(const struct store *s, const char *key, uint64_t now)
 {
-	const struct store_entry *e = lookup(s, key);
+	struct store_entry *e = lookup(s, key);
 
 	return e && is_live(e, now) ? e : NULL;
 }

@@ -44,6 +44,7 @@ struct store_entry {
 	struct value *value; /* NULL: nothing committed */
 	uint64_t rev, expires;
 	struct store_op *staged; /* the last one */
+	void *memo;		 /* what a reader made of the value, to be found again; goes with the value */
 };
 
 struct store {
@@ -55,6 +56,8 @@ struct store {
 	uint64_t next_expiry; /* no key expires before; UINT64_MAX */
 	/* Optional: called for each change that becomes visible. */
 	void (*changed)(void *arg, const char *key);
+	/* Frees a memo; needed where memos are made. */
+	void (*forget)(void *arg, void *memo);
 	void *arg;
 };
 
@@ -66,8 +69,8 @@ void store_clear(struct store *s);
 bool store_load(struct store *s, const char *key, struct value *value, uint64_t rev,
 		uint64_t expires);
 
-/* NULL when absent or expired. */
-const struct store_entry *store_find(const struct store *s, const char *key, uint64_t now);
+/* NULL when absent or expired. The caller may set memo. */
+struct store_entry *store_find(const struct store *s, const char *key, uint64_t now);
 /* All keys that begin with prefix, bytewise sorted. */
 void store_list(const struct store *s, const char *prefix, uint64_t now,
 		void (*cb)(void *arg, const struct store_entry *e), void *arg);

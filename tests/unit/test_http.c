@@ -16,6 +16,7 @@
 
 struct server {
 	struct http_server *http;
+	struct http_answer *answer;
 	_Atomic(struct http_request *) kept;
 	_Atomic int rounds, replied, released, admitted;
 };
@@ -60,7 +61,14 @@ static void handle(void *arg, struct http_request *r)
 	} else if (!strcmp(path, "/keep") || !strcmp(path, "/never")) {
 		s->kept = r;
 	} else if (!strcmp(path, "/shared")) {
-		http_reply_shared(r, 200, "text/plain", shared, 6, release, s, more);
+		if (!s->answer)
+			s->answer = http_answer_new(s->http, 200, "text/plain", shared, 6, release,
+						    s, more);
+		http_reply_with(r, s->answer);
+	} else if (!strcmp(path, "/shared-last")) {
+		http_reply_with(r, s->answer);
+		http_answer_free(s->answer);
+		s->answer = NULL;
 	} else {
 		http_reply(r, 200, NULL, body, len, more);
 	}
@@ -123,7 +131,10 @@ static const char *talk(int fd, const char *text, const char *end)
 
 static void test_replies(struct server *s)
 {
-	int fd = connect_to(s);
+	static const char *const get[] = { "GET /shared HTTP/1.1\r\nHost: x\r\n\r\n",
+					   "GET /shared HTTP/1.1\r\nHost: x\r\n\r\n",
+					   "GET /shared-last HTTP/1.1\r\nHost: x\r\n\r\n" };
+	int fd = connect_to(s), i;
 	const char *reply;
 
 	reply = talk(fd, "GET /now HTTP/1.1\r\nHost: x\r\n\r\n", "\r\n\r\n");
@@ -134,12 +145,16 @@ static void test_replies(struct server *s)
 	   "a late one, from another thread");
 	reply = talk(fd, "GET /keep HTTP/1.1\r\nHost: x\r\n\r\n", "kept");
 	ok(strstr(reply, "\r\n\r\nkept"), "one from the next round");
-	reply = talk(fd, "GET /shared HTTP/1.1\r\nHost: x\r\n\r\n", "shared");
-	ok(strstr(reply, "\r\n\r\nshared"), "one with a shared body");
+	for (i = 0; i < 3; i++) {
+		reply = talk(fd, get[i], "shared");
+		ok(strstr(reply, "\r\n\r\nshared") && strstr(reply, "X-More: yes\r\n") &&
+			   strstr(reply, "X-All: 1\r\n"),
+		   "an answer that is made once, %d", i);
+	}
 	reply = talk(fd, "PUT /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n12345",
 		     "12345");
 	ok(strstr(reply, "\r\n\r\n12345"), "a body");
-	ok(s->released == 1, "the shared body was released once");
+	ok(s->released == 1, "its body was released once");
 	reply = talk(fd,
 		     "PUT /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 		     "3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n",
