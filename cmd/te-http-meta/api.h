@@ -26,6 +26,8 @@ struct api {
 	struct disk *disk;		     /* NULL: memory only */
 	struct store_op *queue, **queue_end; /* for the next batch */
 	unsigned memos; /* entries of the store with a reply that is kept */
+	size_t queued, crowd;	     /* length of queue; clients that wrote in the last round */
+	uint64_t batch_began, gather_until;
 	const char *token;		     /* NULL: open to all */
 
 	struct watcher *watchers;

@@ -163,8 +163,12 @@ static int prepare(struct disk *d, struct te_err *err)
 	rc = run_sql(d, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF", err);
 	if (!rc)
 		rc = check_file(d, &empty, err);
+	/* Pages that are written again and again need not go into the file each 4 MB. */
 	if (!rc)
-		rc = run_sql(d, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL", err);
+		rc = run_sql(d,
+			     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+			     "PRAGMA wal_autocheckpoint = 8000",
+			     err);
 	if (!rc && empty) {
 		snprintf(
 			schema, sizeof(schema),
