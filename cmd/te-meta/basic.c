@@ -83,10 +83,17 @@ int verb_get(struct cmd *c)
 
 int put_options(struct cmd *c, struct te_meta_put *opt)
 {
+	struct te_err err = { 0 };
+
 	*opt = (struct te_meta_put){ .ttl_s = c->ttl_s,
 				     .if_absent = c->if_absent,
 				     .if_match = c->if_match };
-	if (!c->ttl_s || te_meta_caps(c->meta) & TE_META_TTL)
+	if (!c->ttl_s)
+		return CLI_OK;
+	/* A store that is away cannot say what it can do: that is another failure. */
+	if (te_meta_ping(c->meta, &err))
+		return cli_error(&err);
+	if (te_meta_caps(c->meta) & TE_META_TTL)
 		return CLI_OK;
 	return cli_fail(CLI_FAIL,
 			"%s cannot let keys go away after a time; te-http-meta, etcd and redis can",

@@ -1,37 +1,9 @@
 /* show.c - show: a segment's descriptor, decoded and checked, and whether its owner lives. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "te-meta.h"
-
-static const double patience_s = 1;
-
-/*
- * Dead is only who cannot be reached. Who takes the connection and hangs up is somebody: perhaps a
- * Mooncake engine from before v0.3.10.post2, which knows no probe.
- */
-enum owner_state probe(const struct te_conf *conf, const char *name, const struct te_rpc_meta *at,
-		       char *reason, size_t size)
-{
-	struct te_conf patient = *conf;
-	struct te_err err = { 0 };
-	char found[256] = "";
-	int rc;
-
-	if (patient.transfer_timeout_s > patience_s)
-		patient.transfer_timeout_s = patience_s;
-	rc = te_probe_address(&patient, at->host, at->port, found, &err);
-	if (!rc && *found && strcmp(found, name) != 0) {
-		snprintf(reason, size, "%s:%u belongs to '%s' now", at->host, at->port, found);
-		return OWNER_DEAD;
-	}
-	snprintf(reason, size, "%s", rc ? err.msg : "");
-	if (!rc)
-		return OWNER_ALIVE;
-	return rc == -ECONNRESET || rc == -EPROTO || rc == -EPIPE ? OWNER_UNCLEAR : OWNER_DEAD;
-}
 
 static void add_note(void *arg, const char *sentence)
 {

@@ -98,7 +98,7 @@ int list_keys(struct cmd *c, const char *prefix, struct strings *out);
 /* What --ttl, --if-absent and --if-match say; a message and CLI_FAIL where the store cannot do it.
  */
 int put_options(struct cmd *c, struct te_meta_put *opt);
-/* Is the owner of an rpc_meta there? Waits at most a second. name: of its segment. */
+/* Is the owner of an rpc_meta there? Waits two seconds at most. name: of its segment. */
 enum owner_state probe(const struct te_conf *conf, const char *name, const struct te_rpc_meta *at,
 		       char *reason, size_t size);
 

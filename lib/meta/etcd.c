@@ -126,7 +126,8 @@ static int etcd_get(struct te_meta *m, const char *key, struct te_meta_value *ou
 {
 	json_t *reply;
 	const json_t *kv;
-	int rc = te_etcd_call(of(m), "kv/range", key_request(key), TE_ETCD_REPEATABLE, &reply, err);
+	int rc = te_etcd_call(of(m), "kv/range", key_request(key), TE_ETCD_REPEATABLE,
+			      te_store_until(m), &reply, err);
 
 	if (rc)
 		return rc;
@@ -163,11 +164,12 @@ static json_t *number_request(const char *member, int64_t n)
 	return r;
 }
 
-static int lease_grant(struct te_etcd *e, unsigned ttl_s, int64_t *id, struct te_err *err)
+static int lease_grant(struct te_etcd *e, unsigned ttl_s, uint64_t until, int64_t *id,
+		       struct te_err *err)
 {
 	json_t *reply;
 	int rc = te_etcd_call(e, "lease/grant", number_request("TTL", ttl_s), TE_ETCD_REPEATABLE,
-			      &reply, err);
+			      until, &reply, err);
 
 	if (rc)
 		return te_wrap(err, rc, "cannot get a lease");
@@ -177,11 +179,12 @@ static int lease_grant(struct te_etcd *e, unsigned ttl_s, int64_t *id, struct te
 }
 
 /* *alive: it has been prolonged. */
-static int lease_keep(struct te_etcd *e, int64_t id, bool *alive, struct te_err *err)
+static int lease_keep(struct te_etcd *e, int64_t id, uint64_t until, bool *alive,
+		      struct te_err *err)
 {
 	json_t *reply;
 	int rc = te_etcd_call(e, "lease/keepalive", number_request("ID", id), TE_ETCD_REPEATABLE,
-			      &reply, err);
+			      until, &reply, err);
 
 	if (rc == -ENOENT) {
 		*alive = false;
@@ -214,7 +217,8 @@ static struct te_etcd_lease *lease_slot(struct te_etcd *e, unsigned ttl_s)
  * threads may both find none and get one each: the later one stays, and the other ends with the
  * keys put under it only if they are not put again.
  */
-static int lease_for(struct te_etcd *e, unsigned ttl_s, int64_t *id, struct te_err *err)
+static int lease_for(struct te_etcd *e, unsigned ttl_s, uint64_t until, int64_t *id,
+		     struct te_err *err)
 {
 	uint64_t now = te_now(), fresh = MIN(ttl_s * TE_NSEC_PER_SEC / 20, TE_NSEC_PER_SEC / 2);
 	struct te_etcd_lease *l, had;
@@ -228,9 +232,9 @@ static int lease_for(struct te_etcd *e, unsigned ttl_s, int64_t *id, struct te_e
 	if (had.id && now - had.refreshed < fresh)
 		return 0;
 	if (had.id)
-		rc = lease_keep(e, had.id, &alive, err);
+		rc = lease_keep(e, had.id, until, &alive, err);
 	if (!rc && !alive)
-		rc = lease_grant(e, ttl_s, id, err);
+		rc = lease_grant(e, ttl_s, until, id, err);
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&e->lock);
@@ -294,10 +298,11 @@ static int parse_tag(const char *tag, int64_t *revision, struct te_err *err)
 }
 
 /* 0 done, 1 the comparison failed. */
-static int run_txn(struct te_etcd *e, json_t *txn, int64_t *revision, struct te_err *err)
+static int run_txn(struct te_etcd *e, json_t *txn, uint64_t until, int64_t *revision,
+		   struct te_err *err)
 {
 	json_t *reply;
-	int rc = te_etcd_call(e, "kv/txn", txn, TE_ETCD_ONCE, &reply, err);
+	int rc = te_etcd_call(e, "kv/txn", txn, TE_ETCD_ONCE, until, &reply, err);
 
 	if (rc)
 		return rc;
@@ -313,14 +318,14 @@ static int stale(const char *tag, struct te_err *err)
 }
 
 static int put_once(struct te_etcd *e, const char *key, json_t *put, const struct te_meta_put *opt,
-		    int64_t *revision, struct te_err *err)
+		    uint64_t until, int64_t *revision, struct te_err *err)
 {
 	int64_t expected = 0;
 	json_t *reply;
 	int rc;
 
 	if (!opt->if_match && !opt->if_absent) {
-		rc = te_etcd_call(e, "kv/put", put, TE_ETCD_REPEATABLE, &reply, err);
+		rc = te_etcd_call(e, "kv/put", put, TE_ETCD_REPEATABLE, until, &reply, err);
 		if (!rc) {
 			*revision = te_etcd_revision(reply);
 			json_decref(reply);
@@ -335,10 +340,10 @@ static int put_once(struct te_etcd *e, const char *key, json_t *put, const struc
 		}
 		rc = run_txn(e,
 			     txn_request(key, "MOD", "mod_revision", expected, "request_put", put),
-			     revision, err);
+			     until, revision, err);
 		return rc > 0 ? stale(opt->if_match, err) : rc;
 	}
-	rc = run_txn(e, txn_request(key, "CREATE", "create_revision", 0, "request_put", put),
+	rc = run_txn(e, txn_request(key, "CREATE", "create_revision", 0, "request_put", put), until,
 		     revision, err);
 	return rc > 0 ? te_fail(err, -EEXIST, "the key exists already") : rc;
 }
@@ -347,16 +352,17 @@ static int etcd_put(struct te_meta *m, const char *key, const char *data, size_t
 		    const struct te_meta_put *opt, char *tag_out, struct te_err *err)
 {
 	struct te_etcd *e = of(m);
+	uint64_t until = te_store_until(m);
 	int64_t lease = 0, revision = 0;
 	int rc = 0;
 
 	/* A lease may end between being prolonged and being used: then once more with a new one. */
 	for (int left = 2; left; left--) {
 		if (opt->ttl_s)
-			rc = lease_for(e, opt->ttl_s, &lease, err);
+			rc = lease_for(e, opt->ttl_s, until, &lease, err);
 		if (!rc)
-			rc = put_once(e, key, put_request(key, data, len, lease), opt, &revision,
-				      err);
+			rc = put_once(e, key, put_request(key, data, len, lease), opt, until,
+				      &revision, err);
 		if (rc != -ENOENT || !lease)
 			break;
 		lease_forget(e, lease);
@@ -374,7 +380,7 @@ static int etcd_del(struct te_meta *m, const char *key, const char *if_match, st
 
 	if (!if_match) {
 		rc = te_etcd_call(of(m), "kv/deleterange", key_request(key), TE_ETCD_REPEATABLE,
-				  &reply, err);
+				  te_store_until(m), &reply, err);
 		if (!rc)
 			json_decref(reply);
 		return rc;
@@ -385,7 +391,7 @@ static int etcd_del(struct te_meta *m, const char *key, const char *if_match, st
 	rc = run_txn(of(m),
 		     txn_request(key, "MOD", "mod_revision", expected, "request_delete_range",
 				 key_request(key)),
-		     &revision, err);
+		     te_store_until(m), &revision, err);
 	return rc > 0 ? stale(if_match, err) : rc;
 }
 
@@ -433,6 +439,7 @@ static int etcd_list(struct te_meta *m, const char *prefix, struct te_keys *keys
 		     struct te_err *err)
 {
 	struct last last = { 0 };
+	uint64_t until = te_store_until(m);
 	bool more = true;
 	int rc = 0;
 
@@ -444,7 +451,8 @@ static int etcd_list(struct te_meta *m, const char *prefix, struct te_keys *keys
 			json_decref(request);
 			request = NULL;
 		}
-		rc = te_etcd_call(of(m), "kv/range", request, TE_ETCD_REPEATABLE, &reply, err);
+		rc = te_etcd_call(of(m), "kv/range", request, TE_ETCD_REPEATABLE, until, &reply,
+				  err);
 		if (rc)
 			break;
 		kvs = json_object_get(reply, "kvs");
@@ -466,13 +474,14 @@ static int etcd_ping(struct te_meta *m, struct te_err *err)
 		json_decref(request);
 		request = NULL;
 	}
-	rc = te_etcd_call(of(m), "kv/range", request, TE_ETCD_REPEATABLE, &reply, err);
+	rc = te_etcd_call(of(m), "kv/range", request, TE_ETCD_REPEATABLE, te_store_until(m), &reply,
+			  err);
 	if (!rc)
 		json_decref(reply);
 	return rc;
 }
 
-const struct te_meta_ops te_meta_etcd = {
+const struct te_meta_ops te_store_etcd = {
 	.scheme = "etcd",
 	.open = etcd_open,
 	.close = etcd_close,

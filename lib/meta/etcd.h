@@ -34,9 +34,9 @@ struct te_etcd {
    REPEATABLE call goes to the next endpoint. */
 enum te_etcd_repeat { TE_ETCD_ONCE, TE_ETCD_REPEATABLE };
 
-/* POST /v3/METHOD. Takes request (NULL: out of memory, reported here). *reply is an object:
+/* POST /v3/METHOD, by `until`. Takes request (NULL: out of memory, reported here). *reply is an object:
    json_decref() it. -EACCES, -ENOENT (no such lease), -EIO with etcd's own text. */
-int te_etcd_call(struct te_etcd *e, const char *method, json_t *request, enum te_etcd_repeat repeat,
+int te_etcd_call(struct te_etcd *e, const char *method, json_t *request, enum te_etcd_repeat repeat, uint64_t until,
 		 json_t **reply, struct te_err *err);
 /*
  * The same for one that never ends: on_data gets the bytes. 1: stop_fd; else what on_data returned

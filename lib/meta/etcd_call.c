@@ -282,9 +282,9 @@ static bool logged_in(struct te_etcd *e)
 }
 
 int te_etcd_call(struct te_etcd *e, const char *method, json_t *request, enum te_etcd_repeat repeat,
-		 json_t **reply, struct te_err *err)
+		 uint64_t until, json_t **reply, struct te_err *err)
 {
-	struct post p = { .method = method, .until = te_meta_until(&e->base) };
+	struct post p = { .method = method, .until = until };
 	bool fresh = false;
 	int rc = 0;
 
@@ -323,7 +323,7 @@ int te_etcd_stream(struct te_etcd *e, const char *method, json_t *request, int s
 		.headers = headers,
 		.body = body,
 		.body_len = body ? strlen(body) : 0,
-		.connect_until = te_meta_until(&e->base),
+		.connect_until = te_store_until(&e->base),
 		.stop_fd = stop_fd,
 		.on_data = on_data,
 		.arg = arg,

@@ -136,7 +136,8 @@ static int now(struct te_etcd *e, int64_t *revision, struct te_err *err)
 		json_decref(request);
 		request = NULL;
 	}
-	rc = te_etcd_call(e, "kv/range", request, TE_ETCD_REPEATABLE, &reply, err);
+	rc = te_etcd_call(e, "kv/range", request, TE_ETCD_REPEATABLE, te_store_until(&e->base),
+			  &reply, err);
 	if (rc)
 		return rc;
 	*revision = te_etcd_revision(reply);

@@ -4,10 +4,13 @@
  * te-http-meta shows itself by the header "TE-Meta: 1" in each reply, and only then are asked, by
  * extra parameters and headers that other servers would not know:
  *
- *	PUT with TE-TTL: SECONDS, If-Match: "TAG", If-None-Match: *; DELETE with If-Match; 412 =
- *conflict GET URL?prefix=P&list=1                       {"keys":[...],"revision":N} GET
- *URL?prefix=P&watch=1&since=N&timeout=S    {"revision":M,"events":[{"type","key","value_base64"}]},
- *	                                              empty after S seconds, 410 when N is too old
+ *	PUT with TE-TTL: SECONDS, If-Match: "TAG", If-None-Match: *
+ *	DELETE with If-Match: "TAG"; a conflict is 412
+ *	GET URL?prefix=P&list=1
+ *		{"keys":[...],"revision":N}
+ *	GET URL?prefix=P&watch=1&since=N&timeout=S
+ *		{"revision":M,"events":[{"type","key","value_base64"}]}
+ *		no events after S seconds, 410 when N is too old
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -100,7 +103,8 @@ struct call { /* one request to the server */
 	const char *headers[HEADERS_MAX];
 	const char *body;
 	size_t len;
-	int extra_s; /* the server may take so long before it answers */
+	uint64_t until; /* of the operation that it is part of */
+	int extra_s;	/* the server may take so long before it answers */
 	int stop_fd;
 };
 
@@ -124,8 +128,8 @@ static int run(struct http *h, const struct call *c, struct te_http_reply *r, st
 		.headers = headers,
 		.body = c->body,
 		.body_len = c->len,
-		.connect_until = te_meta_until(&h->base),
-		.until = te_meta_until(&h->base) + (uint64_t)c->extra_s * TE_NSEC_PER_SEC,
+		.connect_until = c->until,
+		.until = c->until + (uint64_t)c->extra_s * TE_NSEC_PER_SEC,
 		.stop_fd = c->stop_fd,
 	};
 	int rc;
@@ -176,9 +180,9 @@ static int refused(const struct te_http_reply *r, struct te_err *err)
 	return te_fail(err, -EIO, "the server answered %ld %s", r->status, text);
 }
 
-static int ask_kind(struct http *h, struct te_err *err)
+static int ask_kind(struct http *h, uint64_t until, struct te_err *err)
 {
-	struct call c = { .method = "GET" };
+	struct call c = { .method = "GET", .until = until };
 	struct te_http_reply r;
 	int rc;
 
@@ -194,9 +198,9 @@ static bool is_te(struct http *h)
 	return atomic_load_explicit(&h->kind, memory_order_relaxed) == TE_HTTP_META;
 }
 
-static int need_te(struct http *h, const char *what, struct te_err *err)
+static int need_te(struct http *h, uint64_t until, const char *what, struct te_err *err)
 {
-	int rc = ask_kind(h, err);
+	int rc = ask_kind(h, until, err);
 
 	if (rc || is_te(h))
 		return rc;
@@ -208,14 +212,14 @@ static int need_te(struct http *h, const char *what, struct te_err *err)
 
 static unsigned http_caps(struct te_meta *m)
 {
-	ask_kind(of(m), NULL);
+	ask_kind(of(m), te_store_until(m), NULL);
 	return is_te(of(m)) ? TE_META_LIST | TE_META_WATCH | TE_META_TTL | TE_META_CAS : 0;
 }
 
 static int http_get(struct te_meta *m, const char *key, struct te_meta_value *out,
 		    struct te_err *err)
 {
-	struct call c = { .method = "GET" };
+	struct call c = { .method = "GET", .until = te_store_until(m) };
 	struct te_http_reply r;
 	int rc = run_key(of(m), &c, key, &r, err);
 
@@ -226,7 +230,7 @@ static int http_get(struct te_meta *m, const char *key, struct te_meta_value *ou
 	else if (r.status != 200)
 		rc = refused(&r, err);
 	else
-		rc = te_meta_value_set(out, r.body ? r.body : "", r.len, err);
+		rc = te_store_value(out, r.body ? r.body : "", r.len, err);
 	if (!rc && r.te_meta)
 		te_strlcpy(out->tag, r.etag, sizeof(out->tag));
 out:
@@ -252,7 +256,7 @@ static bool is_done(const struct te_http_reply *r)
 static int replace_rpc_meta(struct http *h, struct call *put, const char *key,
 			    struct te_http_reply *r, struct te_err *err)
 {
-	struct call del = { .method = "DELETE" };
+	struct call del = { .method = "DELETE", .until = put->until };
 	int rc;
 
 	te_http_reply_clear(r);
@@ -288,9 +292,9 @@ static int put_headers(struct http *h, const struct te_meta_put *opt, char lines
 	int rc = 0;
 
 	if (opt->if_absent || opt->if_match)
-		rc = need_te(h, "compare before it writes", err);
+		rc = need_te(h, c->until, "compare before it writes", err);
 	else if (opt->ttl_s)
-		rc = ask_kind(h, err);
+		rc = ask_kind(h, c->until, err);
 	if (!rc && opt->if_match)
 		rc = check_tag(opt->if_match, err);
 	if (rc)
@@ -311,7 +315,9 @@ static int put_headers(struct http *h, const struct te_meta_put *opt, char lines
 static int http_put(struct te_meta *m, const char *key, const char *data, size_t len,
 		    const struct te_meta_put *opt, char *tag_out, struct te_err *err)
 {
-	struct call c = { .method = "PUT", .body = len ? data : "", .len = len };
+	struct call c = {
+		.method = "PUT", .body = len ? data : "", .len = len, .until = te_store_until(m)
+	};
 	struct te_http_reply r = { 0 };
 	char lines[2][160];
 	int rc = put_headers(of(m), opt, lines, &c, err);
@@ -335,13 +341,13 @@ out:
 
 static int http_del(struct te_meta *m, const char *key, const char *if_match, struct te_err *err)
 {
-	struct call c = { .method = "DELETE" };
+	struct call c = { .method = "DELETE", .until = te_store_until(m) };
 	struct te_http_reply r = { 0 };
 	char line[160];
 	int rc = 0;
 
 	if (if_match) {
-		rc = need_te(of(m), "compare before it deletes", err);
+		rc = need_te(of(m), c.until, "compare before it deletes", err);
 		if (!rc)
 			rc = check_tag(if_match, err);
 		snprintf(line, sizeof(line), "If-Match: \"%s\"", if_match);
@@ -359,12 +365,16 @@ static int http_del(struct te_meta *m, const char *key, const char *if_match, st
 }
 
 /* GET with a prefix; *root is the JSON of a 200, else -ERESTART for 410 or the refusal. */
-static int ask(struct http *h, const char *prefix, const char *more, int extra_s, int stop_fd,
-	       json_t **root, struct te_err *err)
+static int ask(struct http *h, const char *prefix, const char *more, uint64_t until, int extra_s,
+	       int stop_fd, json_t **root, struct te_err *err)
 {
 	char *escaped = te_uri_escape(prefix);
 	char *query = escaped ? te_asprintf("prefix=%s&%s", escaped, more) : NULL;
-	struct call c = { .method = "GET", .query = query, .extra_s = extra_s, .stop_fd = stop_fd };
+	struct call c = { .method = "GET",
+			  .query = query,
+			  .until = until,
+			  .extra_s = extra_s,
+			  .stop_fd = stop_fd };
 	struct te_http_reply r = { 0 };
 	int rc = query ? run(h, &c, &r, err) : te_fail(err, -ENOMEM, "out of memory");
 
@@ -385,10 +395,11 @@ static int http_list(struct te_meta *m, const char *prefix, struct te_keys *keys
 {
 	json_t *root, *list, *key;
 	size_t i;
-	int rc = need_te(of(m), "list keys", err);
+	uint64_t until = te_store_until(m);
+	int rc = need_te(of(m), until, "list keys", err);
 
 	if (!rc)
-		rc = ask(of(m), prefix, "list=1", 0, -1, &root, err);
+		rc = ask(of(m), prefix, "list=1", until, 0, -1, &root, err);
 	if (rc)
 		return rc;
 	rc = te_json_array(root, "keys", &list, err);
@@ -443,7 +454,7 @@ static int poll_once(struct http *h, struct te_watch *w, uint64_t *since, struct
 
 	snprintf(more, sizeof(more), "watch=1&since=%llu&timeout=%d", (unsigned long long)*since,
 		 WATCH_S);
-	rc = ask(h, w->prefix, more, WATCH_S, w->stop_fd, &root, err);
+	rc = ask(h, w->prefix, more, te_store_until(&h->base), WATCH_S, w->stop_fd, &root, err);
 	if (rc)
 		return rc;
 	rc = te_json_u64(root, "revision", INT64_MAX, &revision, err);
@@ -473,10 +484,11 @@ static int http_watch(struct te_meta *m, struct te_watch *w, struct te_err *err)
 {
 	uint64_t since = 0;
 	json_t *root;
-	int rc = need_te(of(m), "tell of changes", err);
+	uint64_t until = te_store_until(m);
+	int rc = need_te(of(m), until, "tell of changes", err);
 
 	if (!rc)
-		rc = ask(of(m), w->prefix, "watch=1", 0, w->stop_fd, &root, err);
+		rc = ask(of(m), w->prefix, "watch=1", until, 0, w->stop_fd, &root, err);
 	if (rc)
 		return rc;
 	rc = te_json_u64(root, "revision", INT64_MAX, &since, err);
@@ -490,7 +502,7 @@ static int http_watch(struct te_meta *m, struct te_watch *w, struct te_err *err)
 
 static int http_ping(struct te_meta *m, struct te_err *err)
 {
-	struct call c = { .method = "GET" };
+	struct call c = { .method = "GET", .until = te_store_until(m) };
 	struct te_http_reply r;
 	int rc = run_key(of(m), &c, probe_key, &r, err);
 
@@ -500,7 +512,7 @@ static int http_ping(struct te_meta *m, struct te_err *err)
 	return rc;
 }
 
-const struct te_meta_ops te_meta_http = {
+const struct te_meta_ops te_store_http = {
 	.scheme = "http",
 	.open = http_open,
 	.close = http_close,

@@ -13,8 +13,8 @@ static const struct {
 	const char *scheme;
 	const struct te_meta_ops *ops;
 } schemes[] = {
-	{ "etcd", &te_meta_etcd },   { "http", &te_meta_http },	   { "https", &te_meta_http },
-	{ "redis", &te_meta_redis }, { "rediss", &te_meta_redis }, { p2p_name, &te_meta_p2p },
+	{ "etcd", &te_store_etcd },   { "http", &te_store_http },    { "https", &te_store_http },
+	{ "redis", &te_store_redis }, { "rediss", &te_store_redis }, { p2p_name, &te_store_p2p },
 };
 
 static const struct te_meta_ops *find(const char *scheme, struct te_err *err)
@@ -134,14 +134,14 @@ int te_recode(struct te_err *err, int code, const char *context)
 	return code;
 }
 
-uint64_t te_meta_until(const struct te_meta *m)
+uint64_t te_store_until(const struct te_meta *m)
 {
 	double s = MIN(5.0, m->conf.transfer_timeout_s);
 
 	return te_now() + (uint64_t)(s * (double)TE_NSEC_PER_SEC);
 }
 
-int te_meta_value_set(struct te_meta_value *v, const char *data, size_t len, struct te_err *err)
+int te_store_value(struct te_meta_value *v, const char *data, size_t len, struct te_err *err)
 {
 	char *copy = malloc(len + 1);
 

@@ -74,7 +74,7 @@ struct te_meta {
 	char *prefix;
 };
 
-extern const struct te_meta_ops te_meta_http, te_meta_redis, te_meta_etcd, te_meta_p2p;
+extern const struct te_meta_ops te_store_http, te_store_redis, te_store_etcd, te_store_p2p;
 
 /*
  * te_wrap() where the failure means something else further up: code is what the caller shall see.
@@ -82,9 +82,9 @@ extern const struct te_meta_ops te_meta_http, te_meta_redis, te_meta_etcd, te_me
  */
 int te_recode(struct te_err *err, int code, const char *context);
 /* When an operation that begins now must end (te_now() scale). */
-uint64_t te_meta_until(const struct te_meta *m);
+uint64_t te_store_until(const struct te_meta *m);
 /* malloc'ed copy with a NUL after it. -ENOMEM. */
-int te_meta_value_set(struct te_meta_value *v, const char *data, size_t len, struct te_err *err);
+int te_store_value(struct te_meta_value *v, const char *data, size_t len, struct te_err *err);
 
 /* ---- sets of keys ------------------------------------------------------------------------- */
 

@@ -61,7 +61,7 @@ static int get_descriptor(struct te_meta *m, const char *name, struct te_meta_va
 
 	if (rc)
 		return rc;
-	rc = te_rpc_call(&m->conf, host, port, TE_RPC_METADATA, "{}", te_meta_until(m), &reply,
+	rc = te_rpc_call(&m->conf, host, port, TE_RPC_METADATA, "{}", te_store_until(m), &reply,
 			 &len, err);
 	if (rc)
 		return rc;
@@ -138,7 +138,7 @@ static int p2p_ping(struct te_meta *m, struct te_err *err)
 	return 0;
 }
 
-const struct te_meta_ops te_meta_p2p = {
+const struct te_meta_ops te_store_p2p = {
 	.scheme = "p2p",
 	.open = p2p_open,
 	.close = p2p_close,

@@ -139,12 +139,12 @@ static int redis_get(struct te_meta *m, const char *key, struct te_meta_value *o
 		     struct te_err *err)
 {
 	redisReply *reply;
-	int rc = ask(of(m), ARGS(ARG("GET"), ARG(key)), 2, true, te_meta_until(m), &reply, err);
+	int rc = ask(of(m), ARGS(ARG("GET"), ARG(key)), 2, true, te_store_until(m), &reply, err);
 
 	if (rc)
 		return rc;
 	if (reply->type == REDIS_REPLY_STRING)
-		rc = te_meta_value_set(out, reply->str, reply->len, err);
+		rc = te_store_value(out, reply->str, reply->len, err);
 	else if (reply->type == REDIS_REPLY_NIL)
 		rc = te_fail(err, -ENOENT, "no such key");
 	else
@@ -222,7 +222,7 @@ static int check_tag(struct te_redis_conn *c, const char *key, const char *tag, 
 static int change_if(struct redis *r, const char *key, const char *tag,
 		     const struct te_redis_arg *change, size_t n, struct te_err *err)
 {
-	uint64_t until = te_meta_until(&r->base);
+	uint64_t until = te_store_until(&r->base);
 	struct te_redis_conn *c;
 	redisReply *done = NULL;
 	int rc = te_redis_take(&r->pool, until, &c, err);
@@ -260,7 +260,7 @@ static int redis_put(struct te_meta *m, const char *key, const char *data, size_
 	if (opt->if_match) {
 		rc = change_if(of(m), key, opt->if_match, s.args, s.n, err);
 	} else {
-		rc = ask(of(m), s.args, s.n, !opt->if_absent, te_meta_until(m), &reply, err);
+		rc = ask(of(m), s.args, s.n, !opt->if_absent, te_store_until(m), &reply, err);
 		if (!rc && reply->type == REDIS_REPLY_NIL)
 			rc = te_fail(err, -EEXIST, "the key exists already");
 		if (!rc || rc == -EEXIST)
@@ -279,7 +279,7 @@ static int redis_del(struct te_meta *m, const char *key, const char *if_match, s
 
 	if (if_match)
 		return change_if(of(m), key, if_match, del, 2, err);
-	rc = ask(of(m), del, 2, true, te_meta_until(m), &reply, err);
+	rc = ask(of(m), del, 2, true, te_store_until(m), &reply, err);
 	if (!rc)
 		freeReplyObject(reply);
 	return rc;
@@ -338,7 +338,7 @@ static int redis_list(struct te_meta *m, const char *prefix, struct te_keys *key
 		      struct te_err *err)
 {
 	char *match = pattern("", prefix);
-	uint64_t until = te_meta_until(m);
+	uint64_t until = te_store_until(m);
 	char cursor[24] = "0";
 	int rc;
 
@@ -365,30 +365,32 @@ static bool events_suffice(const redisReply *reply)
 		(strchr(flags, '$') && strchr(flags, 'g') && strchr(flags, 'x')));
 }
 
-static bool has_events(struct redis *r)
+/* Does the server send events? Asked anew for each watch: it may have been restarted with others.
+ */
+static bool ask_events(struct redis *r)
 {
-	int known = atomic_load_explicit(&r->events, memory_order_relaxed);
 	struct te_err why = { 0 };
 	redisReply *reply;
-	int rc;
+	bool on;
+	int rc = ask(r, ARGS(ARG("CONFIG"), ARG("GET"), ARG("notify-keyspace-events")), 3, true,
+		     te_store_until(&r->base), &reply, &why);
 
-	if (known != EVENTS_UNKNOWN)
-		return known == EVENTS_ON;
-	rc = ask(r, ARGS(ARG("CONFIG"), ARG("GET"), ARG("notify-keyspace-events")), 3, true,
-		 te_meta_until(&r->base), &reply, &why);
-	/* A server that cannot be asked now may be later; one that refuses keeps to it. */
+	/* A server that refuses the question keeps to it; one that is away is asked again. */
 	if (rc && rc != -EIO && rc != -EACCES)
 		return false;
-	known = !rc && events_suffice(reply) ? EVENTS_ON : EVENTS_OFF;
+	on = !rc && events_suffice(reply);
 	if (!rc)
 		freeReplyObject(reply);
-	atomic_store_explicit(&r->events, known, memory_order_relaxed);
-	return known == EVENTS_ON;
+	atomic_store_explicit(&r->events, on ? EVENTS_ON : EVENTS_OFF, memory_order_relaxed);
+	return on;
 }
 
 static unsigned redis_caps(struct te_meta *m)
 {
-	return TE_META_LIST | TE_META_TTL | TE_META_CAS | (has_events(of(m)) ? TE_META_WATCH : 0);
+	int events = atomic_load_explicit(&of(m)->events, memory_order_relaxed);
+	bool on = events == EVENTS_UNKNOWN ? ask_events(of(m)) : events == EVENTS_ON;
+
+	return TE_META_LIST | TE_META_TTL | TE_META_CAS | (on ? TE_META_WATCH : 0);
 }
 
 /* An event says what happened to a key, but not its value. */
@@ -440,7 +442,7 @@ static int wait_for_more(struct te_watch *w, struct te_redis_conn *c, bool *ping
 {
 	struct pollfd p[2] = { { .fd = c->fd, .events = POLLIN },
 			       { .fd = w->stop_fd, .events = POLLIN } };
-	uint64_t until = te_meta_until(w->m);
+	uint64_t until = te_store_until(w->m);
 
 	poll(p, 2, *pinged ? te_ms_until(until) : HEARTBEAT_MS);
 	if (p[1].revents)
@@ -477,13 +479,13 @@ static int stream(struct te_watch *w, struct te_redis_conn *c, struct te_err *er
 static int redis_watch(struct te_meta *m, struct te_watch *w, struct te_err *err)
 {
 	struct redis *r = of(m);
-	uint64_t until = te_meta_until(m);
+	uint64_t until = te_store_until(m);
 	char *match, space[32];
 	struct te_redis_conn *c;
 	redisReply *reply;
 	int rc;
 
-	if (!has_events(r))
+	if (!ask_events(r))
 		return te_watch_poll(w, err);
 	snprintf(space, sizeof(space), "__keyspace@%d__:", r->pool.db);
 	match = pattern(space, w->prefix);
@@ -509,14 +511,14 @@ out:
 static int redis_ping(struct te_meta *m, struct te_err *err)
 {
 	redisReply *reply;
-	int rc = ask(of(m), ARGS(ARG("PING")), 1, true, te_meta_until(m), &reply, err);
+	int rc = ask(of(m), ARGS(ARG("PING")), 1, true, te_store_until(m), &reply, err);
 
 	if (!rc)
 		freeReplyObject(reply);
 	return rc;
 }
 
-const struct te_meta_ops te_meta_redis = {
+const struct te_meta_ops te_store_redis = {
 	.scheme = "redis",
 	.open = redis_open,
 	.close = redis_close,

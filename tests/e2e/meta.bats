@@ -212,6 +212,24 @@ usage() { # usage WORD COMMAND...: exit 2, one line with the word
 	stop a
 }
 
+@test "gc: whoever is stopped or busy is left alone" {
+	store http
+	start deaf "$BATS_TEST_DIRNAME/../lib/deaf.py" accepts
+	wait_file "$T/deaf.out"
+	te-meta put mooncake/rpc_meta/busy "{\"ip_or_host_name\":\"127.0.0.1\",\"rpc_port\":$(cat "$T/deaf.out")}"
+	run -0 --separate-stderr te-meta gc --delete
+	[[ $output == *"unclear: no reply from"* ]]
+	[ "$(te-meta ls)" = mooncake/rpc_meta/busy ]
+}
+
+@test "gc: a host that does not exist is dead" {
+	getent hosts localhost >/dev/null || skip "no name resolution"
+	store http
+	te-meta put mooncake/rpc_meta/n '{"ip_or_host_name":"no host at all","rpc_port":7}'
+	run -0 --separate-stderr te-meta gc --delete
+	[[ $output == *deleted* ]]
+}
+
 @test "gc: whoever hangs up without a word is left alone" {
 	store http
 	: >"$T/nothing"

@@ -174,6 +174,17 @@ refute_line_in() { ! grep -E "$2" "$T/$1"; }
 	te-meta ping --json | jq -e .can.watch
 	[ "$(redis-cli -p "$STORE_PORT" config get notify-keyspace-events | tail -n 1)" = AKE ]
 }
+@test "redis: events that are gone after a restart are replaced by polling" {
+	store redis --notify-keyspace-events KEA
+	watching mooncake/
+	STORE_OPTIONS=()
+	store_stop
+	store_start
+	te-meta put mooncake/a one
+	sees 'put    mooncake/a 3 bytes'
+	te-meta put mooncake/a three
+	sees 'put    mooncake/a 5 bytes'
+}
 @test "redis: its settings are left alone" {
 	store redis
 	te-meta ping --json | jq -e '.can.watch | not'

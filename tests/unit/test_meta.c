@@ -287,7 +287,7 @@ static int fake_get(struct te_meta *m, const char *key, struct te_meta_value *ou
 
 	for (const char *const *p = f->script[f->turn - 1]; *p; p += 2)
 		if (strcmp(*p, key) == 0 && strcmp(p[1], "gone") != 0)
-			return te_meta_value_set(out, p[1], strlen(p[1]), err);
+			return te_store_value(out, p[1], strlen(p[1]), err);
 	return te_fail(err, -ENOENT, "no such key");
 }
 
@@ -443,8 +443,8 @@ static void test_p2p(void)
 
 static void test_tables(void)
 {
-	static const struct te_meta_ops *const all[] = { &te_meta_http, &te_meta_redis,
-							 &te_meta_etcd, &te_meta_p2p };
+	static const struct te_meta_ops *const all[] = { &te_store_http, &te_store_redis,
+							 &te_store_etcd, &te_store_p2p };
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		ok(all[i]->scheme && all[i]->open && all[i]->close && all[i]->caps && all[i]->get &&
