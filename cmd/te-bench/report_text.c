@@ -64,8 +64,8 @@ static void print_checks(const struct run *run, const struct case_result *r)
 	char rate[48];
 
 	if (r->errors || r->retries)
-		printf("  %-11s %llu errors, %llu retries\n", "trouble",
-		       (unsigned long long)r->errors, (unsigned long long)r->retries);
+		printf("  %-11s %llu, %llu retries\n", "errors", (unsigned long long)r->errors,
+		       (unsigned long long)r->retries);
 	if (r->verified)
 		printf("  %-11s %llu bytes checked, %llu mismatches; checking is not in the times "
 		       "above\n",

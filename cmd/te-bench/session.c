@@ -78,6 +78,17 @@ static int open_engine(struct session *s, struct te_engine **out, bool checker, 
 
 /* ---- segments ------------------------------------------------------------------------------- */
 
+static bool is_named(const struct session *s, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < s->nsegments; i++) {
+		if (strcmp(s->segments[i].name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
 static int split_names(struct session *s, const char *list, struct te_err *err)
 {
 	char *rest, *name;
@@ -91,7 +102,8 @@ static int split_names(struct session *s, const char *list, struct te_err *err)
 		return te_fail(err, -ENOMEM, "out of memory");
 	rest = s->names;
 	while ((name = strsep(&rest, ","))) {
-		if (*name)
+		/* Each has places of its own, which a name given twice would share unawares. */
+		if (*name && !is_named(s, name))
 			s->segments[s->nsegments++].name = name;
 	}
 	return 0;

@@ -230,17 +230,16 @@ child() { pgrep -P "$1"; }
 
 @test "Ctrl-C prints what was measured, exit 0, and takes the target of --self along" {
 	for p in tcp shm; do
-		start bench te-bench --self --protocol=$p --duration=60 --json
-		until_ok 10 child "$(pid_of bench)"
+		start bench te-bench --self --protocol=$p --warmup=0 --interval=0.1 --duration=60 --json
+		wait_line '[1-9][0-9]* requests/s' "$T/bench.err"
 		of=$(child "$(pid_of bench)")
-		sleep 1 # there must be something to print
 		kill -INT "$(pid_of bench)"
 		ends bench 0 5
 		check_json '.interrupted == true and .cases[0].errors == 0 and .cases[0].requests > 0' "$T/bench.out"
 		gone "$of"
 	done
-	start bench te-bench --self --duration=60
-	sleep 1
+	start bench te-bench --self --warmup=0 --interval=0.1 --duration=60
+	wait_line '[1-9][0-9]* requests/s' "$T/bench.err"
 	kill -TERM "$(pid_of bench)"
 	ends bench 0 5
 	tail -n 1 "$T/bench.out" | grep -qE "$FINAL"
@@ -291,6 +290,8 @@ child() { pgrep -P "$1"; }
 	run -0 --separate-stderr te-bench --segment-id="$names" --json --operation=mixed --verify --block-size=4K --requests=3000 --threads=2
 	check_json '.cases[0] | .errors == 0 and .requests == 3000 and .verify.mismatches == 0 and .segments == 3'
 	check_json '.cases[0].path | length == 3 and all(.bytes > 0)'
+	run -0 te-bench --segment-id="$SEGMENT,$SEGMENT" --json --operation=write --verify --requests=300
+	check_json '.cases[0] | .segments == 1 and .verify.mismatches == 0'
 }
 
 @test "standard output that is full is a failure" {
