@@ -6,14 +6,15 @@
 
 static char body[] = "{\"ip_or_host_name\":\"127.0.0.1\",\"rpc_port\":15000}";
 
-static enum MHD_Result answer(void *cls, struct MHD_Connection *c, const char *url, const char *method,
-			      const char *version, const char *data, size_t *size, void **state)
+static enum MHD_Result answer(void *cls, struct MHD_Connection *c, const char *url,
+			      const char *method, const char *version, const char *data,
+			      size_t *size, void **state)
 {
 	struct MHD_Response *r;
 	enum MHD_Result rc;
 
 	(void)cls, (void)url, (void)method, (void)version, (void)data, (void)size;
-	if (!*state) {	/* queued in the first call, the reply would close the connection */
+	if (!*state) { /* queued in the first call, the reply would close the connection */
 		*state = body;
 		return MHD_YES;
 	}
@@ -25,8 +26,9 @@ static enum MHD_Result answer(void *cls, struct MHD_Connection *c, const char *u
 
 int main(int argc, char **argv)
 {
-	if (argc < 2 || !MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, (uint16_t)strtoul(argv[1], NULL, 10), NULL,
-					  NULL, answer, NULL, MHD_OPTION_END))
+	if (argc < 2 ||
+	    !MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, (uint16_t)strtoul(argv[1], NULL, 10),
+			      NULL, NULL, answer, NULL, MHD_OPTION_END))
 		return 1;
 	for (;;)
 		pause();

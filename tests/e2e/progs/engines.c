@@ -7,9 +7,9 @@
 enum { ENGINES = 4, LENGTH = 1 << 20, PIECES = 16, PIECE = LENGTH / PIECES };
 
 static struct te_engine *engines[ENGINES];
-static unsigned char *bufs[ENGINES];
+static unsigned char *outs[ENGINES], *ins[ENGINES];
 
-/* Engine a reads all of b's buffer into its own. */
+/* Engine a reads all that b offers. */
 static bool read_from(int a, int b)
 {
 	int32_t seg = segment_open(engines[a], engine_name(engines[b]));
@@ -20,15 +20,15 @@ static bool read_from(int a, int b)
 
 	for (int i = 0; i < PIECES; i++)
 		req[i] = (struct te_request){ .op = TE_READ,
-					      .source = bufs[a] + i * PIECE,
+					      .source = ins[a] + i * PIECE,
 					      .target = seg,
-					      .offset = (uintptr_t)bufs[b] + (uint64_t)i * PIECE,
+					      .offset = (uintptr_t)outs[b] + (uint64_t)i * PIECE,
 					      .length = PIECE };
-	fill_shared(bufs[a], 0, LENGTH);
-	fill_shared(bufs[b], 0x10 + b, LENGTH);
+	fill_shared(ins[a], 0, LENGTH);
+	fill_shared(outs[b], 0x10 + b, LENGTH);
 	well = te_batch_submit(engines[a], batch, req, PIECES, NULL) == 0 &&
 	       te_batch_wait(engines[a], batch, 10000, &failed) == 0 && failed == 0 &&
-	       all_is(bufs[a], 0x10 + b, LENGTH);
+	       all_is(ins[a], 0x10 + b, LENGTH);
 	te_batch_free(engines[a], batch);
 	te_segment_close(engines[a], seg);
 	return well;
@@ -38,7 +38,8 @@ static void open_all(const char *transport)
 {
 	for (int i = 0; i < ENGINES; i++) {
 		engines[i] = engine_new(transport, false);
-		bufs[i] = buffer_new(engines[i], LENGTH, true);
+		outs[i] = buffer_new(engines[i], LENGTH, true);
+		ins[i] = buffer_new(engines[i], LENGTH, false);
 	}
 }
 
@@ -56,8 +57,10 @@ static void all_pairs(const char *transport)
 	ok(read_from(1, 2) && read_from(3, 1), "the others go on when one is closed");
 	for (int i = 1; i < ENGINES; i++)
 		te_engine_close(engines[i]);
-	for (int i = 0; i < ENGINES; i++)
-		munmap(bufs[i], LENGTH);
+	for (int i = 0; i < ENGINES; i++) {
+		munmap(outs[i], LENGTH);
+		munmap(ins[i], LENGTH);
+	}
 }
 
 static void *many_reads(void *arg)
