@@ -23,7 +23,7 @@ clean() {
 }
 
 @test "te-bench --self" {
-	for p in tcp shm local; do
+	for p in tcp shm; do
 		run -0 --separate-stderr "${VG[@]}" te-bench --self --protocol=$p --json --buffer-size=1M --block-size=4K --batch-size=16 \
 			--requests=160 --operation=write --verify
 		check_json '.cases[0].errors == 0'
