@@ -349,7 +349,7 @@ static void check(struct bench_options *o)
 	if (o->segment_id && (o->self || local))
 		cli_usage(NULL, "--segment-id excludes %s",
 			  o->self ? "--self" : "--protocol=local");
-	if (o->segment_id && !*o->segment_id)
+	if (o->segment_id && !o->segment_id[strspn(o->segment_id, ",")])
 		cli_usage(NULL, "--segment-id names no segment");
 	if (o->require && strcmp(o->protocol, "auto") != 0 && strcmp(o->require, o->protocol) != 0)
 		cli_usage(NULL, "--require-transport=%s excludes --protocol=%s", o->require,

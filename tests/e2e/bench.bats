@@ -144,6 +144,7 @@ child() { pgrep -P "$1"; }
 	usage --protocol=local --segment-id=x
 	usage --self --protocol=tcp --require-transport=shm
 	usage --segment-id=
+	usage --segment-id=,
 	usage --self --metadata-server=ftp://x
 	usage
 	usage --self spare
