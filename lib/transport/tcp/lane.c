@@ -36,6 +36,7 @@ void te_lane_init(struct te_lane *l, struct te_tcp_peer *p)
 	te_chain_init(&l->failed);
 	atomic_init(&l->helped, true);
 	l->window = WINDOW;
+	l->appetite = 256 << 10;
 	l->fd = l->kick = -1;
 }
 
@@ -157,6 +158,15 @@ static void check_connect(struct te_lane *l)
 
 /* ---- one-shot peers ---- */
 
+void te_lane_learn(struct te_lane *l, enum te_v1_style style)
+{
+	struct te_tcp_peer *p = l->peer;
+
+	atomic_store_explicit(&p->style, style, memory_order_relaxed);
+	atomic_store_explicit(&p->base.piece, style == TE_V1_KEEPS ? TE_LANE_PIECE : 0,
+			      memory_order_relaxed);
+}
+
 static void check_closing(struct te_lane *l)
 {
 	char byte;
@@ -166,7 +176,7 @@ static void check_closing(struct te_lane *l)
 	if (open && te_now() < l->timer)
 		return;
 	if (open) /* it keeps connections after all */
-		atomic_store_explicit(&l->peer->style, TE_V1_UNKNOWN, memory_order_relaxed);
+		te_lane_learn(l, TE_V1_UNKNOWN);
 	te_lane_close(l, n != 0);
 }
 
@@ -175,7 +185,7 @@ static void learn_style(struct te_lane *l)
 	if (l->peer->v2 || l->style != TE_V1_UNKNOWN || l->served < 2)
 		return;
 	l->style = TE_V1_KEEPS;
-	atomic_store_explicit(&l->peer->style, TE_V1_KEEPS, memory_order_relaxed);
+	te_lane_learn(l, TE_V1_KEEPS);
 }
 
 void te_lane_answered(struct te_lane *l)
@@ -204,7 +214,7 @@ void te_lane_answered(struct te_lane *l)
 		return;
 	}
 	if (l->shut)
-		atomic_store_explicit(&l->peer->style, TE_V1_UNKNOWN, memory_order_relaxed);
+		te_lane_learn(l, TE_V1_UNKNOWN);
 	te_lane_close(l, false);
 }
 
@@ -259,7 +269,7 @@ void te_lane_idle(struct te_lane *l)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (!l->peer->v2 && l->style == TE_V1_UNKNOWN && l->served == 1)
-		atomic_store_explicit(&l->peer->style, TE_V1_ONE_SHOT, memory_order_relaxed);
+		te_lane_learn(l, TE_V1_ONE_SHOT);
 	te_lane_close(l, n != 0);
 }
 

@@ -19,6 +19,8 @@
 #include "transport/transport.h"
 
 enum { TE_LANES_MAX = 16, TE_ADDRS_MAX = 8 };
+/* Longer requests are cut, and their pieces go to the least loaded lanes. */
+enum { TE_LANE_PIECE = 1 << 20 };
 
 /* What a v1 peer does with a connection after one request: found out, since nothing tells. */
 enum te_v1_style { TE_V1_UNKNOWN, TE_V1_KEEPS, TE_V1_ONE_SHOT };
@@ -65,6 +67,7 @@ struct te_lane {
 	uint64_t sent_off, recv_off;
 	unsigned flight;	/* slices in sent */
 	uint64_t flight_bytes;	/* READ bytes in sent */
+	uint64_t appetite;	/* bytes to ask for in one call */
 	uint64_t part;		/* a status that has come in part */
 	struct te_chain done;	/* finished well, not yet handed over */
 	struct te_chain failed; /* the same, badly, all for the same reason */
@@ -176,6 +179,8 @@ const char *te_lane_addr(const struct te_lane *l, char buf[TE_ADDR_TEXT]);
 
 /* The reply to the first slice in flight is complete. */
 void te_lane_answered(struct te_lane *l);
+/* What a v1 peer does with connections. */
+void te_lane_learn(struct te_lane *l, enum te_v1_style style);
 
 /* ---- lost.c: when it ends ---- */
 

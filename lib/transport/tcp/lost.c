@@ -160,7 +160,7 @@ static void lost_v1(struct te_lane *l, int status, const char *why)
 	struct te_slice *first;
 
 	if (l->style == TE_V1_UNKNOWN && kept_none) {
-		atomic_store_explicit(&l->peer->style, TE_V1_ONE_SHOT, memory_order_relaxed);
+		te_lane_learn(l, TE_V1_ONE_SHOT);
 		send_again(l);
 		return;
 	}

@@ -18,7 +18,6 @@
 #include "transport/tcp/spin.h"
 
 enum {
-	LARGE = 512 * 1024, /* bytes from which a slice goes to the least loaded lane */
 	SPIN_BYTES =
 		64 *
 		1024,	/* a lane with more than that in flight sleeps: it has no latency to lose */
@@ -73,6 +72,8 @@ int te_tcp_peer_new(struct te_transport *t, struct te_io *io, const struct te_pe
 	p->io = io;
 	p->env = t->env;
 	p->v2 = info->desc->tcp_proto_version >= TE_TCP_VERSION && conf->tcp_proto != 1;
+	/* A v1 peer may serve one request a connection: nothing is cut until it is known. */
+	atomic_init(&p->base.piece, p->v2 ? TE_LANE_PIECE : 0);
 	p->nlanes = (unsigned)MAX(1, MIN(conf->tcp_lanes, TE_LANES_MAX));
 	pthread_mutex_init(&p->abort_lock, NULL);
 	for (unsigned i = 0; i < p->nlanes; i++)
@@ -112,6 +113,11 @@ static unsigned own_lane(const struct te_tcp_peer *p)
 	return mine % p->nlanes;
 }
 
+static bool are_of_one(const struct te_slice *a, const struct te_slice *b)
+{
+	return a && b && a->task == b->task && a->len == TE_LANE_PIECE;
+}
+
 static unsigned least_loaded(const struct te_tcp_peer *p, const uint64_t *added, unsigned first)
 {
 	uint64_t least = UINT64_MAX;
@@ -130,13 +136,13 @@ static unsigned least_loaded(const struct te_tcp_peer *p, const uint64_t *added,
 	return best;
 }
 
-/* Append, then drive unless somebody does. */
-static void give(struct te_lane *l, struct te_chain *chain, uint64_t bytes)
+/* Append, then drive unless somebody does. lazy: the caller is likely to help this lane next. */
+static void give(struct te_lane *l, struct te_chain *chain, uint64_t bytes, bool lazy)
 {
 	te_lane_push(l, chain, bytes);
 	if (te_lane_try(l)) {
 		te_lane_step(l, false);
-		te_lane_leave(l, atomic_load_explicit(&l->helped, memory_order_relaxed));
+		te_lane_leave(l, lazy && atomic_load_explicit(&l->helped, memory_order_relaxed));
 	} else if (atomic_load(&l->asleep) && atomic_exchange(&l->asleep, false)) {
 		eventfd_write(l->kick, 1);
 	}
@@ -152,6 +158,8 @@ void te_tcp_submit(struct te_peer *base, struct te_slice *list)
 	struct te_chain chains[TE_LANES_MAX];
 	uint64_t added[TE_LANES_MAX] = { 0 };
 	struct te_slice *next;
+	const struct te_slice *before = NULL;
+	unsigned first = TE_LANES_MAX;
 
 	for (unsigned i = 0; i < p->nlanes; i++)
 		te_chain_init(&chains[i]);
@@ -159,14 +167,16 @@ void te_tcp_submit(struct te_peer *base, struct te_slice *list)
 		unsigned to = own;
 
 		next = list->next;
-		if (spread || list->len >= LARGE)
+		if (spread || are_of_one(before, list) || are_of_one(list, next))
 			to = least_loaded(p, added, own);
+		before = list;
 		te_chain_append(&chains[to], list);
 		added[to] += list->len;
+		first = first == TE_LANES_MAX ? to : first;
 	}
 	for (unsigned i = 0; i < p->nlanes; i++)
 		if (chains[i].first)
-			give(&p->lanes[i], &chains[i], added[i]);
+			give(&p->lanes[i], &chains[i], added[i], i == first);
 }
 
 /* ---- help ---- */
@@ -260,6 +270,6 @@ void te_tcp_abort(struct te_peer *base, int status, const struct te_err *why)
 
 		te_chain_init(&none);
 		atomic_store_explicit(&l->aborting, true, memory_order_release);
-		give(l, &none, 0);
+		give(l, &none, 0, false);
 	}
 }

@@ -19,7 +19,8 @@
 #include "transport/tcp/spin.h"
 
 enum {
-	MAX_WORKERS = 4,
+	WORKERS = 4, /* also where there are fewer processors: each then finds its way to its peer's
+		      */
 	MAX_CONNECTIONS = 8192,
 	EVENTS = 64,
 	ACCEPTS = 64,  /* in a row, before the worker serves again */
@@ -59,7 +60,7 @@ struct te_tcp_server {
 	uint64_t accept_again; /* first worker's: accepting pauses until then; 0: it does not */
 	uint64_t warn_again;   /* first worker's: not before */
 	unsigned nworkers;
-	struct worker workers[MAX_WORKERS];
+	struct worker workers[WORKERS];
 };
 
 /* ---- connections of a worker ---- */
@@ -411,7 +412,7 @@ int te_tcp_server_start(const struct te_transport_env *env, struct te_tcp_server
 	if (s->listener < 0 || s->stop_fd < 0)
 		rc = s->listener < 0 ? s->listener
 				     : te_fail(err, -errno, "cannot create an eventfd");
-	s->nworkers = (unsigned)MAX(1, MIN(MAX_WORKERS, sysconf(_SC_NPROCESSORS_ONLN)));
+	s->nworkers = WORKERS;
 	for (unsigned i = 0; i < s->nworkers; i++) {
 		int init = init_worker(s, &s->workers[i], err);
 

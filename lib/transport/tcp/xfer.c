@@ -14,6 +14,7 @@ enum {
 	IOV = 2 * SLICES,
 	SEND_BYTES = 4 << 20, /* in one call: more does not fit into a socket */
 	RECV_BYTES = 4 << 20,
+	RECV_LEAST = 128 << 10,	 /* asked for however little came last time */
 	FLIGHT_BYTES = 64 << 20, /* asked for ahead: the bandwidth-delay product of a long path */
 };
 
@@ -217,7 +218,7 @@ static void expect(const struct te_lane *l, struct in *in)
 
 	in->niov = 0;
 	in->bytes = 0;
-	for (struct te_slice *s = due_after(l, NULL); s && i < SLICES && in->bytes < RECV_BYTES;
+	for (struct te_slice *s = due_after(l, NULL); s && i < SLICES && in->bytes < l->appetite;
 	     s = due_after(l, s), skip = 0, i++) {
 		uint64_t head = status_len(l), body = reply_len(l, s) - head;
 		char *to = s->op == TE_READ ? s->local : (char *)&in->status[i];
@@ -323,6 +324,8 @@ bool te_lane_recv(struct te_lane *l)
 		}
 		moved = true;
 		l->quiet = false;
+		/* Vectors for what is not there yet are work for nothing. */
+		l->appetite = MAX(RECV_LEAST, MIN(RECV_BYTES, 2 * (uint64_t)n));
 		came_in(l, &in, (uint64_t)n);
 		if (l->state != TE_LANE_OPEN || (uint64_t)n < in.bytes)
 			break;
