@@ -242,25 +242,38 @@ static void redispatch(struct te_seg *seg, struct te_slice *chain, const struct 
 		te_seg_dispatch(seg, send);
 }
 
+/* why: what failed before (code 0: the address was unknown); err: what fails now. */
+static void give_up(struct te_seg *seg, struct te_slice *chain, int status,
+		    const struct te_err *why, const struct te_err *err)
+{
+	struct te_err both;
+
+	if (why->code)
+		te_fail(&both, why->code, "%.240s (and no newer address: %.240s)", why->msg,
+			err->msg);
+	for (struct te_slice *s = chain; s; s = s->next)
+		s->status = why->code ? why->code : status;
+	te_task_finish(seg->e, chain, why->code ? &both : err);
+}
+
 static void *refresh_main(void *arg)
 {
 	struct te_seg *seg = arg;
-	struct te_err why, err, both;
+	struct te_err why, err;
 	struct te_slice *chain;
 
 	while ((chain = take_parked(seg, &why))) {
 		int r = te_seg_refresh(seg, &err);
 
-		if (!r) {
-			redispatch(seg, chain, &why);
+		/* A store that does not answer is no news of the peer: what failed is tried again
+		   where it was. (In P2P the store is the peer.) */
+		if (r < 0 && r != -ENOENT && why.code && !seg->e->p2p) {
+			te_info("segment '%s': no fresh descriptor: %s", seg->name, err.msg);
+		} else if (r < 0) {
+			give_up(seg, chain, r, &why, &err);
 			continue;
 		}
-		if (why.code)
-			te_fail(&both, why.code, "%.240s (and no newer address: %.240s)", why.msg,
-				err.msg);
-		for (struct te_slice *s = chain; s; s = s->next)
-			s->status = why.code ? why.code : r;
-		te_task_finish(seg->e, chain, why.code ? &both : &err);
+		redispatch(seg, chain, &why);
 	}
 	return NULL;
 }
