@@ -69,12 +69,14 @@ const char *http_body(const struct http_request *r, size_t *len);
 void http_reply(struct http_request *r, unsigned status, const char *type, const void *body,
 		size_t len, const char *const *headers);
 
-/* A reply that is made once and sent often. headers as for http_reply(); body is not copied, it stays as it is until
-   release(arg) is called, on the server's thread, once the answer was freed and is no longer on its way to anybody. */
+/* A reply that is made once and sent often. headers as for http_reply(). body is not copied: it stays
+   as it is until release(arg) is called, on the server's thread, once the answer was freed and is no
+   longer on its way to anybody. */
 struct http_answer;
 /* NULL when memory is out; release has been called then. */
-struct http_answer *http_answer_new(struct http_server *s, unsigned status, const char *type, const void *body,
-				    size_t len, void (*release)(void *arg), void *arg, const char *const *headers);
+struct http_answer *http_answer_new(struct http_server *s, unsigned status, const char *type,
+				    const void *body, size_t len, void (*release)(void *arg),
+				    void *arg, const char *const *headers);
 void http_answer_free(struct http_answer *a);
 /* Inside handle() only. */
 void http_reply_with(struct http_request *r, const struct http_answer *a);

@@ -6,6 +6,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "te_log.h"
+
 enum { TTL_MAX_S = INT32_MAX, MEMOS_MAX = 10000, GATHER_MAX_MS = 10 };
 
 /* Clients that see it know that this server can list, watch, expire and compare. */
@@ -244,6 +246,18 @@ static void del(struct api *a, struct http_request *r)
 
 /* ---- batches ------------------------------------------------------------------------------ */
 
+/* Said once when it begins, and once when it is over. */
+static void note_disk(struct api *a, const struct te_err *err)
+{
+	bool failing = err->code;
+
+	if (failing && !a->disk_failing)
+		te_error("%s; writes are refused until that works again", err->msg);
+	else if (!failing && a->disk_failing)
+		te_warn("writing to the disk works again");
+	a->disk_failing = failing;
+}
+
 static void finish_batch(struct api *a, uint64_t now)
 {
 	struct te_err err;
@@ -253,6 +267,7 @@ static void finish_batch(struct api *a, uint64_t now)
 
 	if (!op)
 		return;
+	note_disk(a, &err);
 	/*
 	 * Clients that wait for each reply split into two crowds that take turns. Where a batch
 	 * takes several ms it pays to wait a little for those who are answered now, so that the

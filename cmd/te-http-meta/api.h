@@ -28,6 +28,7 @@ struct api {
 	unsigned memos; /* entries of the store with a reply that is kept */
 	size_t queued, crowd;	     /* length of queue; clients that wrote in the last round */
 	uint64_t batch_began, gather_until;
+	bool disk_failing;	     /* the last batch did not reach the disk */
 	const char *token;		     /* NULL: open to all */
 
 	struct watcher *watchers;

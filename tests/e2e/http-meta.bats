@@ -449,6 +449,7 @@ enough_lines() { [ "$(wc -l <"$1")" -ge "$2" ]; }
 	http 507 -T "$T/big" "$URL?key=big"
 	assert_output --partial "cannot write '$T/kv.db'"
 	http 507 -T "$T/big" "$URL?key=a"
+	assert_equal "$(grep -c "cannot write '$T/kv.db'" "$T/meta.err")" 1 # said once
 	http 404 "$URL?key=big"
 	http 200 "$URL?key=a"
 	assert_output before
@@ -459,6 +460,7 @@ enough_lines() { [ "$(wc -l <"$1")" -ge "$2" ]; }
 	prlimit --pid "$(pid_of meta)" --fsize=unlimited:
 	http 200 -T "$T/big" -H "If-Match: $tag" "$URL?key=a"
 	http 200 -X PUT -d after "$URL?key=b"
+	grep -q 'works again$' "$T/meta.err"
 	murder meta
 	serve --data="$T/kv.db"
 	http 200 "$URL?prefix=&list=1"
