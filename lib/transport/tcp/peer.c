@@ -210,7 +210,7 @@ static void drive_until(struct te_lane *l, struct te_slice *s, const _Atomic uin
 			uint64_t until)
 {
 	uint64_t spin_ns = (uint64_t)l->peer->env->conf->spin_us * 1000;
-	uint64_t last = te_now(), now = last;
+	uint64_t last = te_now(), now;
 	bool spinning = spin_ns && te_spin_begin();
 
 	for (;;) {
