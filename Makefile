@@ -76,7 +76,7 @@ check: check-unit check-e2e
 check-unit: all $(TESTS:%=$O/%)
 	scripts/check-layers
 	O=$O PATH=$(CURDIR)/$O:$$PATH prove -e '' $(sort $(TESTS:%=$O/%))
-check-e2e: all
+check-e2e: all progs
 	O=$O PATH=$(CURDIR)/$O:$$PATH prove -e bats $(or $(E2E),$(sort $(wildcard tests/e2e/*.bats)))
 lint: all
 	scripts/lint

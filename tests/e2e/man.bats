@@ -69,7 +69,8 @@ examples() {
 @test "examples of te-http-meta(1)" { examples te-http-meta.1; }
 @test "no page with examples is left out" {
 	local page
-	for page in $(grep -l '^# EXAMPLES' "$TOP"/man/*.scd); do
+	for page in "$TOP"/man/*.scd; do
+		grep -q '^# EXAMPLES' "$page" || continue
 		page=${page##*/}
 		grep -qF "examples ${page%.scd};" "$BATS_TEST_FILENAME" || { echo "${page%.scd} is not run"; return 1; }
 	done

@@ -16,8 +16,9 @@ import time
 READ, WRITE, V2 = 0, 1, 0x80
 REFUSED = struct.pack("<Q", 0x4D43545600000001)
 ACCEPTED = struct.pack("<Q", 0x4D43545600000000)
-# A sanitizer build may be slower.
-PROBE_LIMIT = 0.1 if os.environ.get("O", "build") == "build" else 1.0
+# A sanitizer build is slower, and keeps freed memory for a while.
+PLAIN = os.environ.get("O", "build") == "build"
+PROBE_LIMIT = 0.1 if PLAIN else 1.0
 
 count = bad = 0
 
@@ -261,7 +262,7 @@ def do_idle(t):
     t.alive("each has announced the greatest length and sends nothing")
     t.serves("each has announced the greatest length and sends nothing")
     grown = t.rss() - before
-    ok(grown < 4096, "memory has grown by %d KiB: nothing is allocated on a peer's word" % grown)
+    ok(grown < (4096 if PLAIN else 65536), "memory has grown by %d KiB: nothing is allocated on a peer's word" % grown)
     for sock in held:
         sock.close()
     t.alive("after they left")
@@ -301,7 +302,7 @@ def do_memory(t):
     for _ in range(5):
         burst()
     grown = t.rss() - before
-    ok(grown < 1024, "memory is flat: %d KiB more after %d malformed frames" % (grown, 5 * len(frames)))
+    ok(grown < (1024 if PLAIN else 65536), "memory is flat: %d KiB more after %d malformed frames" % (grown, 5 * len(frames)))
     now = len(os.listdir("/proc/%d/fd" % t.pid))
     ok(now <= fds + 4, "descriptors are flat: %d, then %d" % (fds, now))
     t.alive("at the end")
