@@ -89,6 +89,7 @@ struct stream {
 	struct te_request *req;
 	struct place *place;
 	bool *ok;		/* which of them did well */
+	struct te_status *status;
 	uint64_t submitted, expected, usual;	/* ns: when, until about when, how long batches take */
 };
 

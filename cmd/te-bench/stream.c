@@ -48,7 +48,8 @@ int stream_open(struct stream *s, struct worker *w, struct segment *g, size_t in
 	s->req = calloc(s->depth, sizeof(*s->req));
 	s->place = calloc(s->depth, sizeof(*s->place));
 	s->ok = calloc(s->depth, sizeof(*s->ok));
-	if (!s->req || !s->place || !s->ok)
+	s->status = calloc(s->depth, sizeof(*s->status));
+	if (!s->req || !s->place || !s->ok || !s->status)
 		return te_fail(err, -ENOMEM, "out of memory");
 	return 0;
 }
@@ -58,6 +59,7 @@ void stream_close(struct stream *s)
 	free(s->req);
 	free(s->place);
 	free(s->ok);
+	free(s->status);
 }
 
 /* ---- submitting ------------------------------------------------------------------------------ */
@@ -190,19 +192,19 @@ static void count(struct stream *s)
 {
 	struct worker *w = s->worker;
 	struct te_engine *e = w->crew->session->engine;
-	struct te_status st;
+	int n = te_batch_statuses(e, s->batch, 0, s->n, s->status);
 	size_t i;
 
 	for (i = 0; i < s->n; i++) {
-		s->ok[i] = te_batch_status(e, s->batch, i, &st) == 0 && st.state == TE_COMPLETED;
+		s->ok[i] = (int)i < n && s->status[i].state == TE_COMPLETED;
 		if (!s->ok[i]) {
-			failed(s, i, &st);
+			failed(s, i, &s->status[i]);
 			continue;
 		}
 		w->sum.requests++;
 		w->sum.bytes += s->req[i].length;
 		if (w->crew->round.counted)
-			hist_add(&w->latency, st.latency_ns);
+			hist_add(&w->latency, s->status[i].latency_ns);
 	}
 	w->sum.batches++;
 	atomic_store_explicit(&w->live_requests, w->sum.requests, memory_order_relaxed);

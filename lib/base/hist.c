@@ -25,12 +25,17 @@ static uint64_t bucket_top(unsigned b)
 
 void te_hist_add(struct te_hist *h, uint64_t value)
 {
+	te_hist_add_n(h, value, 1);
+}
+
+void te_hist_add_n(struct te_hist *h, uint64_t value, uint32_t n)
+{
 	uint64_t max = atomic_load_explicit(&h->max, memory_order_relaxed);
 
 	/* Counters only: nothing is published through them, so relaxed is enough. */
-	atomic_fetch_add_explicit(&h->bucket[bucket_of(value)], 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&h->count, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&h->sum, value, memory_order_relaxed);
+	atomic_fetch_add_explicit(&h->bucket[bucket_of(value)], n, memory_order_relaxed);
+	atomic_fetch_add_explicit(&h->count, n, memory_order_relaxed);
+	atomic_fetch_add_explicit(&h->sum, value * n, memory_order_relaxed);
 	while (value > max &&
 	       !atomic_compare_exchange_weak_explicit(&h->max, &max, value, memory_order_relaxed,
 						      memory_order_relaxed))

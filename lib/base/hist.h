@@ -13,6 +13,8 @@ struct te_hist {
 };
 
 void te_hist_add(struct te_hist *h, uint64_t value);
+/* The same value n times. */
+void te_hist_add_n(struct te_hist *h, uint64_t value, uint32_t n);
 /* Upper bound of the bucket that holds quantile q (0..1), at most max; 0 when empty. */
 uint64_t te_hist_quantile(const struct te_hist *h, double q);
 

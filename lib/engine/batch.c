@@ -186,29 +186,40 @@ out:
 
 /* ---- looking ------------------------------------------------------------------------------ */
 
-int te_batch_status(struct te_engine *e, uint64_t id, size_t task, struct te_status *out)
+static void status_of(const struct te_task *t, struct te_status *out)
+{
+	int state = atomic_load_explicit(&t->state, memory_order_acquire);
+	bool ended = state > TE_WAITING;
+
+	*out = (struct te_status){
+		.state = ended ? (enum te_state)state : TE_WAITING,
+		.error = ended ? t->error : 0,
+		.transferred = atomic_load_explicit(&t->transferred, memory_order_relaxed),
+		.latency_ns = ended ? t->ended - t->submitted : 0,
+	};
+}
+
+int te_batch_statuses(struct te_engine *e, uint64_t id, size_t first, size_t n,
+		      struct te_status *out)
 {
 	struct te_batch *b = te_batch_get(e, id);
-	int r = 0;
+	size_t have;
 
 	if (!b)
 		return -EBADF;
-	if (task >= atomic_load_explicit(&b->n, memory_order_acquire)) {
-		r = -EINVAL;
-	} else {
-		struct te_task *t = &b->tasks[task];
-		int state = atomic_load_explicit(&t->state, memory_order_acquire);
-		bool ended = state > TE_WAITING;
-
-		*out = (struct te_status){
-			.state = ended ? (enum te_state)state : TE_WAITING,
-			.error = ended ? t->error : 0,
-			.transferred = atomic_load_explicit(&t->transferred, memory_order_relaxed),
-			.latency_ns = ended ? t->ended - t->submitted : 0,
-		};
-	}
+	have = atomic_load_explicit(&b->n, memory_order_acquire);
+	n = first < have ? MIN(n, have - first) : 0;
+	for (size_t i = 0; i < n; i++)
+		status_of(&b->tasks[first + i], &out[i]);
 	te_batch_put(b);
-	return r;
+	return (int)n;
+}
+
+int te_batch_status(struct te_engine *e, uint64_t id, size_t task, struct te_status *out)
+{
+	int r = te_batch_statuses(e, id, task, 1, out);
+
+	return r < 0 ? r : r ? 0 : -EINVAL;
 }
 
 int te_batch_error(struct te_engine *e, uint64_t id, size_t task, struct te_err *out)

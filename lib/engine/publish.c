@@ -114,8 +114,8 @@ static int look_at_name(struct te_engine *e, char tag[TE_META_TAG_MAX], struct t
 	te_strlcpy(tag, v.tag, TE_META_TAG_MAX);
 	te_meta_value_clear(&v);
 	if (lives)
-		return te_fail(err, -EADDRINUSE, "name '%s' in use by %s:%u", e->name, owner.host,
-			       owner.port);
+		return te_fail(err, -EADDRINUSE, "name in use by %s:%u: '%s'", owner.host,
+			       owner.port, e->name);
 	return 1;
 }
 

@@ -351,8 +351,9 @@ void te_seg_dispatch(struct te_seg *seg, struct te_slice *chain)
 	for (struct te_slice *s = chain, *next; s; s = next) {
 		next = s->next;
 		s->next = NULL;
-		if (covered(seg, s->remote, s->len, &hint)) {
-			s->peer = p;
+		/* A transport that knows better than the descriptor looks when it copies. */
+		if (p->ops->covers || covered(seg, s->remote, s->len, &hint)) {
+			atomic_store_explicit(&s->peer, p, memory_order_relaxed);
 			atomic_store_explicit(&s->lent, true, memory_order_release);
 			*send_end = s;
 			send_end = &s->next;

@@ -14,6 +14,7 @@ struct plan {
 	struct te_batch *b;
 	struct te_seg *seg;	  /* of the last request */
 	struct te_region *region; /* of the last source; one reference of our own */
+	uint32_t region_uses;	  /* tasks with that source whose references are not taken yet */
 	uint64_t piece;		  /* of seg's peer */
 	uint64_t total;		  /* bytes of the submit */
 	size_t nseg;		  /* further pieces needed */
@@ -24,6 +25,14 @@ struct plan {
 	} chain[CHAINS];
 	size_t nchains;
 };
+
+/* The references of the tasks that were filled, before any of them can end. */
+static void take_references(struct plan *p)
+{
+	if (p->region_uses)
+		te_region_ref_n(p->region, p->region_uses);
+	p->region_uses = 0;
+}
 
 static int look_at_segment(struct plan *p, int32_t id, size_t i, struct te_err *err)
 {
@@ -56,6 +65,7 @@ static int look_at_source(struct plan *p, const struct te_request *q, size_t i, 
 			       (unsigned long long)q->length);
 	if (!q->length || (p->region && te_region_holds(p->region, addr, q->length)))
 		return 0;
+	take_references(p);
 	te_region_put(p->region);
 	p->region = te_region_get(p->e->regions, addr, q->length, false);
 	if (!p->region)
@@ -119,7 +129,7 @@ static uint32_t fill_task(struct plan *p, struct te_task *t, const struct te_req
 		n = 0;
 	}
 	t->region = p->region;
-	te_region_ref(t->region);
+	p->region_uses++;
 	t->more = n ? take_pieces(p, used, n) : NULL;
 	t->nmore = n;
 	atomic_store_explicit(&t->left, n + 1, memory_order_relaxed);
@@ -136,6 +146,7 @@ static uint32_t fill_task(struct plan *p, struct te_task *t, const struct te_req
 
 static void flush_chains(struct plan *p)
 {
+	take_references(p);
 	for (size_t i = 0; i < p->nchains; i++) {
 		atomic_fetch_add(&p->b->inflight, p->chain[i].count);
 		te_seg_hold(p->chain[i].seg, p->chain[i].count);

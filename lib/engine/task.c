@@ -57,7 +57,6 @@ static struct te_err *name_segment(const struct te_task *t, const struct te_err 
 bool te_task_end(struct te_task *t, enum te_state state, int error, const struct te_err *why,
 		 uint64_t now)
 {
-	struct te_engine *e = t->batch->e;
 	int ending = -1, waiting = TE_WAITING;
 
 	/* -1 keeps readers out until error and why are in place; they see it as WAITING. */
@@ -68,9 +67,7 @@ bool te_task_end(struct te_task *t, enum te_state state, int error, const struct
 	if (state != TE_COMPLETED) {
 		t->why = name_segment(t, why);
 		atomic_fetch_add(&t->batch->nfailed, 1);
-		atomic_fetch_add(&e->failed, 1);
-	} else {
-		te_hist_add(&e->latency, now - t->submitted);
+		atomic_fetch_add(&t->batch->e->failed, 1);
 	}
 	atomic_store_explicit(&t->state, state, memory_order_release);
 	return true;
@@ -117,15 +114,20 @@ void te_batch_ended(struct te_batch *b, uint32_t count)
 	wake_batch(b);
 }
 
-/* Slices of one batch and one segment, one after the other in a chain: counted together. */
+/* Slices of one submit, one after the other in a chain: counted together, since each atomic
+   operation on what threads share costs as much as copying some hundred bytes. */
 struct run {
 	struct te_batch *batch;
 	struct te_seg *seg;
+	struct te_region *region;
+	uint64_t submitted;
 	uint32_t back, ended;
-	uint64_t bytes, requests;
+	uint32_t regions;  /* references to give back */
+	uint32_t requests; /* that ended COMPLETED */
+	uint64_t bytes;
 };
 
-static void close_run(struct run *r)
+static void close_run(struct run *r, uint64_t now)
 {
 	struct te_batch *b = r->batch;
 	struct te_engine *e;
@@ -135,6 +137,10 @@ static void close_run(struct run *r)
 	e = b->e;
 	atomic_fetch_add_explicit(&e->bytes, r->bytes, memory_order_relaxed);
 	atomic_fetch_add_explicit(&e->requests, r->requests, memory_order_relaxed);
+	if (r->requests)
+		te_hist_add_n(&e->latency, now - r->submitted, r->requests);
+	if (r->regions)
+		te_region_put_n(r->region, r->regions);
 	te_seg_release(r->seg, r->back);
 	if (atomic_fetch_sub(&b->inflight, r->back) == r->back && atomic_load(&b->sleepers))
 		te_futex_wake(&b->inflight, INT32_MAX);
@@ -143,29 +149,45 @@ static void close_run(struct run *r)
 	memset(r, 0, sizeof(*r));
 }
 
+static void open_run(struct run *r, const struct te_task *t, uint64_t now)
+{
+	close_run(r, now);
+	r->batch = t->batch;
+	r->seg = t->seg;
+	r->region = t->region;
+	r->submitted = t->submitted;
+	te_batch_ref(r->batch);
+}
+
+/* Only the pieces of a request that was cut may come back at the same time. */
+static void add_transferred(struct te_task *t, uint64_t len)
+{
+	if (t->nmore)
+		atomic_fetch_add_explicit(&t->transferred, len, memory_order_relaxed);
+	else
+		atomic_store_explicit(&t->transferred, len, memory_order_relaxed);
+}
+
 /* One slice is back for good. */
 static void account(struct run *r, struct te_slice *s, const struct te_err *why, uint64_t now)
 {
 	struct te_task *t = s->task;
 	bool ended = false;
 
-	if (t->batch != r->batch || t->seg != r->seg) {
-		close_run(r);
-		r->batch = t->batch;
-		r->seg = t->seg;
-		te_batch_ref(r->batch);
-	}
+	if (t->batch != r->batch || t->seg != r->seg || t->region != r->region ||
+	    t->submitted != r->submitted)
+		open_run(r, t, now);
 	r->back++;
 	atomic_store_explicit(&s->lent, false, memory_order_relaxed);
 	if (!s->status) {
-		atomic_fetch_add_explicit(&t->transferred, s->len, memory_order_relaxed);
+		add_transferred(t, s->len);
 		r->bytes += s->len;
 	} else {
 		atomic_store(&t->stopped, true); /* its other pieces need not start */
 		ended = te_task_end(t, state_of(s->status), s->status, why, now);
 	}
-	if (atomic_fetch_sub_explicit(&t->left, 1, memory_order_acq_rel) == 1) {
-		te_region_put(t->region);
+	if (!t->nmore || atomic_fetch_sub_explicit(&t->left, 1, memory_order_acq_rel) == 1) {
+		r->regions++;
 		if (te_task_end(t, TE_COMPLETED, 0, NULL, now)) {
 			ended = true;
 			r->requests++;
@@ -184,7 +206,7 @@ void te_task_finish(struct te_engine *e, struct te_slice *list, const struct te_
 		next = s->next; /* s may be gone once its batch is told */
 		account(&run, s, why, now);
 	}
-	close_run(&run);
+	close_run(&run, now);
 }
 
 /* Park a chain of slices that may belong to several segments. */
@@ -227,7 +249,7 @@ void te_task_done(struct te_sink *sink, struct te_slice *list, const struct te_e
 		}
 		account(&run, s, why, now);
 	}
-	close_run(&run);
+	close_run(&run, now);
 	if (again)
 		retry(e, again, why);
 }

@@ -154,6 +154,9 @@ int te_batch_submit(struct te_engine *e, uint64_t id, const struct te_request *r
 int te_batch_submit_notify(struct te_engine *e, uint64_t id, const struct te_request *req, size_t n,
 			   const char *name, const char *msg, struct te_err *err);
 int te_batch_status(struct te_engine *e, uint64_t id, size_t task, struct te_status *out);
+/* The same for n tasks from `first` on, cheaper: how many there were, or -EBADF. */
+int te_batch_statuses(struct te_engine *e, uint64_t id, size_t first, size_t n,
+		      struct te_status *out);
 /* Why task ended badly: names peer, address and stage. -ENODATA when it did not. */
 int te_batch_error(struct te_engine *e, uint64_t id, size_t task, struct te_err *out);
 /* 0 when every task has ended, well or badly (the count of those that ended badly goes to *failed,

@@ -167,14 +167,18 @@ struct te_region *te_region_get(struct te_regions *t, uint64_t addr, uint64_t le
 
 void te_region_put(struct te_region *r)
 {
+	if (r)
+		te_region_put_n(r, 1);
+}
+
+void te_region_put_n(struct te_region *r, uint32_t n)
+{
 	uint32_t old;
 
-	if (!r)
-		return;
 	/* Pairs with the load in wait_unused(). After it *r may be freed: its address is all we
 	 * use. */
-	old = atomic_fetch_sub_explicit(&r->refs, 1, memory_order_release);
-	if (old == (TE_REGION_GONE | 1))
+	old = atomic_fetch_sub_explicit(&r->refs, n, memory_order_release);
+	if (old == (TE_REGION_GONE | n))
 		te_futex_wake(&r->refs, INT_MAX);
 }
 

@@ -53,6 +53,12 @@ static inline void te_region_ref(struct te_region *r)
 	atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
 }
 void te_region_put(struct te_region *r);	/* NULL is fine */
+/* The same for many references at once. */
+static inline void te_region_ref_n(struct te_region *r, uint32_t n)
+{
+	atomic_fetch_add_explicit(&r->refs, n, memory_order_relaxed);
+}
+void te_region_put_n(struct te_region *r, uint32_t n);
 static inline bool te_region_holds(const struct te_region *r, uint64_t addr, uint64_t len)
 {
 	return addr >= r->addr && len <= r->len && addr - r->addr <= r->len - len;
