@@ -248,15 +248,3 @@ fails_with() { # STATUS REGEX COMMAND...: one line on standard error, nothing el
 	bench --segment-id="$(ready t .segment)"
 	stop t
 }
-
-@test "the examples of the manual page work" {
-	export MC_METADATA_SERVER=P2PHANDSHAKE
-	run -0 awk '/^# /{on = /EXAMPLES/} /^```/{in_code = !in_code; next} on && in_code' "$TOP/man/te-target.1.scd"
-	while read -r line; do
-		case $line in
-		*10.0.0.1*) continue ;; # a host of the reader's
-		esac
-		run -0 --separate-stderr timeout 20 bash -c "$line"
-		assert_output --partial segment
-	done <<<"$output"
-}
