@@ -121,8 +121,9 @@ static void fill_slice(struct te_slice *s, struct te_task *t, const struct te_re
 static uint32_t fill_task(struct plan *p, struct te_task *t, const struct te_request *q,
 			  size_t *used, uint64_t deadline, struct te_slice ***tail)
 {
-	uint64_t piece = p->piece && q->length > p->piece ? p->piece : q->length;
-	uint32_t n = (uint32_t)((q->length - 1) / piece);
+	bool cut = p->piece && q->length > p->piece;
+	uint64_t piece = cut ? p->piece : q->length;
+	uint32_t n = cut ? (uint32_t)((q->length - 1) / piece) : 0;
 
 	if (*used + n > p->nseg) { /* the peer has changed its mind since check_all() */
 		piece = q->length;

@@ -9,8 +9,7 @@
 #include "transport/copier.h"
 
 enum {
-	INLINE_BYTES =
-		256 << 10, /* what submit copies itself: less than waking a worker is worth */
+	INLINE_BYTES = 1 << 20, /* what submit copies itself: a worker takes longer to wake */
 	RUN_BYTES = 256 << 10,
 };
 
