@@ -1,6 +1,8 @@
 /* test_tcp.c - the transport tcp against itself: data, batches, refusals, unregister, threads. */
+#include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include "tcp_rig.h"
 
@@ -198,6 +200,27 @@ static void unregister(void)
 	target.region = rig_register(&target, target.mem, RIG_BUFFER, true);
 }
 
+static void ipv6(void)
+{
+	struct te_peer *v4 = source.peer;
+	int fd = socket(AF_INET6, SOCK_STREAM, 0);
+	struct sockaddr_in6 lo = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	bool have = fd >= 0 && !bind(fd, (struct sockaddr *)&lo, sizeof(lo));
+
+	if (fd >= 0)
+		close(fd);
+	if (!have) {
+		skip("no IPv6 here");
+		return;
+	}
+	ok(!rig_connect(&source, "::1", target.port, 2, NULL) &&
+		   !rig_one(&source, TE_READ, source.mem, (uintptr_t)target.mem, 4096, NULL) &&
+		   strstr(source.peer->remote, "[::1]:"),
+	   "IPv6: %s to %s", source.peer->local, source.peer->remote);
+	te_transport_tcp.peer_close(source.peer);
+	source.peer = v4;
+}
+
 static double cpu_seconds(void)
 {
 	struct rusage u;
@@ -236,6 +259,7 @@ int main(void)
 	unmapped();
 	threads();
 	unregister();
+	ipv6();
 	idle();
 	ok(atomic_load(&source.peer->slices) > 60000 && atomic_load(&target.requests) > 60000,
 	   "both sides count");

@@ -442,6 +442,7 @@ static void unreachable(void)
 	struct te_addr any;
 	struct te_err why;
 	struct pollfd p = { .events = POLLOUT };
+	struct rig_batch *b;
 	int fd = te_sock_listen("127.0.0.1", 0, 0, NULL), filler[8], n = 0;
 	unsigned port = te_sock_port(fd);
 	uint64_t start = te_now();
@@ -454,6 +455,16 @@ static void unreachable(void)
 
 		p.fd = filler[n++] = te_sock_connect_start(&any, &done);
 	} while (n < 8 && poll(&p, 1, 200) == 1);
+	b = rig_batch_new(3);
+	for (size_t i = 0; i < 3; i++)
+		rig_add(&source, b, TE_READ, source.mem, FAR, 64);
+	rig_submit(&source, b);
+	atomic_store(&b->cancelled, true);
+	ok(rig_wait(&source, b, false, 2) && rig_count(b, -ECANCELED) == 3,
+	   "what is cancelled before there is a connection ends soon");
+	rig_batch_free(b);
+	te_transport_tcp.abort(source.peer, -ECANCELED,
+			       NULL); /* the attempt with the old time-out */
 	source.conf.handshake_connect_timeout_s = 1;
 	start = te_now();
 	ok(rig_one(&source, TE_READ, source.mem, FAR, 64, &why) == -ETIMEDOUT &&

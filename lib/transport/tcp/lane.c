@@ -30,6 +30,7 @@ void te_lane_init(struct te_lane *l, struct te_tcp_peer *p)
 	l->peer = p;
 	pthread_mutex_init(&l->lock, NULL);
 	te_chain_init(&l->fresh);
+	te_chain_init(&l->doomed);
 	te_chain_init(&l->todo);
 	te_chain_init(&l->sent);
 	te_chain_init(&l->done);
@@ -67,37 +68,56 @@ void te_lane_push(struct te_lane *l, struct te_chain *chain, uint64_t bytes)
 	te_lane_knock(l);
 }
 
+void te_lane_abort(struct te_lane *l)
+{
+	pthread_mutex_lock(&l->lock);
+	te_chain_join(&l->doomed, &l->fresh);
+	l->aborting = true;
+	pthread_mutex_unlock(&l->lock);
+}
+
+/* What was there when te_lane_abort() was called. */
+static void abort_all(struct te_lane *l, struct te_chain *doomed)
+{
+	struct te_tcp_peer *p = l->peer;
+	struct te_err why;
+
+	pthread_mutex_lock(&p->abort_lock);
+	why = p->abort_why;
+	pthread_mutex_unlock(&p->abort_lock);
+	te_lane_close(l, true);
+	te_chain_join(&l->todo, doomed);
+	te_lane_fail_all(l, why.code, why.msg);
+}
+
 static void take_fresh(struct te_lane *l)
 {
-	bool idle = !l->todo.first && !l->sent.first;
+	bool idle = !l->todo.first && !l->sent.first, abort;
+	struct te_chain doomed;
 
 	if (!atomic_load_explicit(&l->knock, memory_order_relaxed))
 		return;
 	atomic_exchange(&l->knock, false);
-	pthread_mutex_lock(&l->lock);
-	te_chain_join(&l->todo, &l->fresh);
-	pthread_mutex_unlock(&l->lock);
-	if (idle && l->todo.first) {
-		l->quiet = true;
-		l->moved = te_now();
-	}
-}
-
-static void abort_all(struct te_lane *l)
-{
-	struct te_tcp_peer *p = l->peer;
-	struct te_err why;
-	int status;
-
-	if (!atomic_load_explicit(&l->aborting, memory_order_acquire))
+	te_chain_init(&doomed);
+	do {
+		pthread_mutex_lock(&l->lock);
+		abort = l->aborting;
+		l->aborting = false;
+		te_chain_join(&doomed, &l->doomed);
+		if (!abort)
+			te_chain_join(&l->todo, &l->fresh);
+		pthread_mutex_unlock(&l->lock);
+		if (abort)
+			abort_all(l, &doomed);
+	} while (abort);
+	if (!idle || !l->todo.first)
 		return;
-	atomic_store(&l->aborting, false);
-	pthread_mutex_lock(&p->abort_lock);
-	status = p->abort_status;
-	why = p->abort_why;
-	pthread_mutex_unlock(&p->abort_lock);
-	te_lane_close(l, true);
-	te_lane_fail_all(l, status, why.msg);
+	l->quiet = true;
+	l->moved = te_now();
+	if (l->state == TE_LANE_CONNECTING) { /* for work that is gone: this has its own time */
+		te_lane_close(l, true);
+		l->connect_until = 0;
+	}
 }
 
 /* ---- connecting ---- */
@@ -240,7 +260,6 @@ bool te_lane_step(struct te_lane *l, bool receive)
 
 	for (int i = 0; i < STEPS; i++) {
 		take_fresh(l);
-		abort_all(l);
 		if (l->state == TE_LANE_CLOSING)
 			check_closing(l);
 		if (l->state == TE_LANE_NO_PORT && te_now() >= l->timer)

@@ -45,6 +45,8 @@ struct te_lane {
 	/* Any thread. */
 	pthread_mutex_t lock;
 	struct te_chain fresh; /* under lock: appended, not yet seen by a driver */
+	struct te_chain doomed;	 /* under lock: was fresh when abort came */
+	bool aborting;		 /* under lock */
 	_Atomic uint64_t load; /* bytes lent to this lane */
 	_Atomic unsigned
 		pushes;	     /* chains ever appended: shows the I/O thread that something goes on */
@@ -54,7 +56,6 @@ struct te_lane {
 	_Atomic bool bounced; /* threads wait for slices of this lane without driving it */
 	_Atomic bool helped; /* waiting threads drive: do not wake the I/O thread for each submit */
 	_Atomic bool armed;  /* the I/O thread's epoll tells of the socket */
-	_Atomic bool aborting;
 	int kick; /* eventfd, -1 until the first sleep; set before asleep */
 
 	/* The driver's. */
@@ -100,7 +101,6 @@ struct te_tcp_peer {
 	_Atomic int style; /* enum te_v1_style */
 	unsigned nlanes;
 	pthread_mutex_t abort_lock;
-	int abort_status; /* under abort_lock */
 	struct te_err abort_why;
 	struct te_lane lanes[TE_LANES_MAX];
 };
@@ -141,12 +141,20 @@ static inline void te_chain_join(struct te_chain *to, struct te_chain *from)
 	te_chain_init(from);
 }
 
+static inline bool te_lane_is_cancelled(const struct te_slice *s)
+{
+	return s->cancelled && atomic_load_explicit(s->cancelled, memory_order_relaxed);
+}
+
 /* ---- lane.c: its life ---- */
 
 void te_lane_init(struct te_lane *l, struct te_tcp_peer *p);
 void te_lane_clear(struct te_lane *l); /* no slices, nobody drives */
 /* Take the chain (bytes: sum of its lengths). Does not drive. */
 void te_lane_push(struct te_lane *l, struct te_chain *chain, uint64_t bytes);
+
+/* Fail what it has so far; a driver must come by. */
+void te_lane_abort(struct te_lane *l);
 
 static inline bool te_lane_try(struct te_lane *l)
 {

@@ -85,6 +85,8 @@ void te_lane_fail_all(struct te_lane *l, int status, const char *why)
 	l->flight = 0;
 	l->flight_bytes = 0;
 	l->sent_off = l->recv_off = 0;
+	l->addr_at = 0;
+	l->connect_until = 0;
 }
 
 /* ---- sending again ---- */
@@ -215,8 +217,6 @@ void te_lane_unreachable(struct te_lane *l, int status)
 	else
 		snprintf(why, sizeof(why), "cannot connect: %s", strerror(-status));
 	te_lane_fail_all(l, status, why);
-	l->addr_at = 0;
-	l->connect_until = 0;
 }
 
 /* ---- the clock ---- */
@@ -247,17 +247,22 @@ static void expire_unsent(struct te_lane *l, uint64_t now)
 		at = &(*at)->next;
 	while (*at) {
 		struct te_slice *s = *at;
+		bool cancelled = te_lane_is_cancelled(s);
 
-		if (s->deadline > now) {
+		if (s->deadline > now && !cancelled) {
 			at = &s->next;
 			continue;
 		}
 		*at = s->next;
 		if (!*at)
 			l->todo.end = at;
-		te_lane_fail(l, s, -ETIMEDOUT,
-			     l->state == TE_LANE_OPEN ? "not sent before the deadline"
-						      : "no connection before the deadline");
+		if (cancelled)
+			te_lane_fail(l, s, -ECANCELED, "cancelled before it was sent");
+		else
+			te_lane_fail(l, s, -ETIMEDOUT,
+				     l->state == TE_LANE_OPEN
+					     ? "not sent before the deadline"
+					     : "no connection before the deadline");
 	}
 }
 

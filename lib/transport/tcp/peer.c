@@ -206,12 +206,26 @@ static void sleep_on(struct te_lane *l, uint64_t until)
 		eventfd_read(l->kick, &count);
 }
 
+/* Poll once more instead of sleeping? *spinning: this thread counts as one that polls. */
+static bool may_spin(const struct te_lane *l, uint64_t idle_ns, bool *spinning)
+{
+	bool want = idle_ns < (uint64_t)l->peer->env->conf->spin_us * 1000 &&
+		    atomic_load_explicit(&l->load, memory_order_relaxed) <= SPIN_BYTES;
+
+	if (want && !*spinning)
+		*spinning = te_spin_begin();
+	else if (!want && *spinning) {
+		te_spin_end();
+		*spinning = false;
+	}
+	return *spinning;
+}
+
 static void drive_until(struct te_lane *l, struct te_slice *s, const _Atomic uint32_t *pending,
 			uint64_t until)
 {
-	uint64_t spin_ns = (uint64_t)l->peer->env->conf->spin_us * 1000;
-	uint64_t last = te_now(), now;
-	bool spinning = spin_ns && te_spin_begin();
+	uint64_t now, last = te_now();
+	bool spinning = false;
 
 	for (;;) {
 		bool moved = te_lane_step(l, true);
@@ -226,11 +240,10 @@ static void drive_until(struct te_lane *l, struct te_slice *s, const _Atomic uin
 			te_lane_clock(l, now);
 		if (moved)
 			last = now;
-		else if (!spinning || now - last >= spin_ns ||
-			 atomic_load_explicit(&l->load, memory_order_relaxed) > SPIN_BYTES)
-			sleep_on(l, until);
+		else if (may_spin(l, now - last, &spinning))
+			sched_yield(); /* the peer may need this very processor */
 		else
-			sched_yield();
+			sleep_on(l, until);
 	}
 	if (spinning)
 		te_spin_end();
@@ -261,15 +274,15 @@ void te_tcp_abort(struct te_peer *base, int status, const struct te_err *why)
 	struct te_tcp_peer *p = container_of(base, struct te_tcp_peer, base);
 
 	pthread_mutex_lock(&p->abort_lock);
-	p->abort_status = status;
-	p->abort_why = why ? *why : (struct te_err){ .code = status, .msg = "aborted" };
+	p->abort_why = why ? *why : (struct te_err){ .msg = "aborted" };
+	p->abort_why.code = status;
 	pthread_mutex_unlock(&p->abort_lock);
 	for (unsigned i = 0; i < p->nlanes; i++) {
 		struct te_lane *l = &p->lanes[i];
 		struct te_chain none;
 
 		te_chain_init(&none);
-		atomic_store_explicit(&l->aborting, true, memory_order_release);
+		te_lane_abort(l);
 		give(l, &none, 0, false);
 	}
 }

@@ -102,11 +102,6 @@ static unsigned window(const struct te_lane *l)
 	return l->style == TE_V1_ONE_SHOT && l->served ? 0 : 1;
 }
 
-static bool is_cancelled(const struct te_slice *s)
-{
-	return s->cancelled && atomic_load_explicit(s->cancelled, memory_order_relaxed);
-}
-
 /* The next requests; slices that were cancelled before their first byte drop out. */
 static void build(struct te_lane *l, struct out *o)
 {
@@ -119,7 +114,7 @@ static void build(struct te_lane *l, struct out *o)
 	while (*at && n < MIN(room, SLICES) && o->bytes < SEND_BYTES && asked < FLIGHT_BYTES) {
 		struct te_slice *s = *at;
 
-		if (!skip && is_cancelled(s)) {
+		if (!skip && te_lane_is_cancelled(s)) {
 			*at = s->next;
 			if (!*at)
 				l->todo.end = at;
