@@ -274,7 +274,7 @@ static void sum_up(const struct crew *c, struct round_result *out)
 		out->errors += w->sum.errors;
 		out->checked_bytes += w->sum.checked_bytes;
 		out->mismatches += w->sum.mismatches;
-		verify += w->verify_ns;
+		verify += w->verify_before_end;
 		if (w->end > end)
 			end = w->end;
 	}

@@ -31,6 +31,7 @@ struct worker {			/* owned by its thread during a round, by the main thread betw
 	struct hist latency;	/* ns */
 	uint64_t end;		/* ns: its last completion, or when it ran out of segments */
 	uint64_t verify_ns;	/* spent on filling and comparing */
+	uint64_t verify_before_end;	/* the part of it that lies before end */
 	struct round_result sum;
 	_Atomic uint64_t live_requests, live_bytes;	/* relaxed: for progress only */
 };
@@ -115,6 +116,8 @@ void verify_batch(struct stream *s);
 
 /* The life of a thread in one round. */
 void worker_round(struct worker *w);
+/* Its round ends at `now`, as far as is known. */
+void worker_ends(struct worker *w, uint64_t now);
 
 static inline bool crew_stopped(const struct crew *c)
 {

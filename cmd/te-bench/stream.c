@@ -221,7 +221,7 @@ void stream_collect(struct stream *s)
 	count(s);
 	s->usual = s->usual ? (3 * s->usual + took) / 4 : took;
 	if (w->sum.requests > before || s->segment->failed)
-		w->end = now;
+		worker_ends(w, now);
 	if (ses->opt->verify && !crew_stopped(w->crew)) {
 		verify_batch(s);
 		w->verify_ns += now_ns() - now;

@@ -225,19 +225,26 @@ static void run_rate(struct worker *w)
 	}
 }
 
+void worker_ends(struct worker *w, uint64_t now)
+{
+	w->end = now;
+	w->verify_before_end = w->verify_ns;
+}
+
 void worker_round(struct worker *w)
 {
 	w->sum = (struct round_result){ 0 };
 	atomic_store_explicit(&w->live_requests, 0, memory_order_relaxed);
 	atomic_store_explicit(&w->live_bytes, 0, memory_order_relaxed);
-	w->verify_ns = 0;
+	w->verify_ns = w->verify_before_end = 0;
 	w->end = 0;
 	if (w->crew->session->opt->rate > 0)
 		run_rate(w);
 	else
 		run_full(w);
 	if (crew_stopped(w->crew))
-		w->end = now_ns();
+		worker_ends(w, now_ns());
 	else if (any_alive(w) && w->crew->round.ns && w->end < w->crew->begin + w->crew->round.ns)
-		w->end = w->crew->begin + w->crew->round.ns; /* however late the last batch was */
+		/* However late the last batch was. */
+		worker_ends(w, w->crew->begin + w->crew->round.ns);
 }
