@@ -100,6 +100,32 @@ static void segments(int32_t seg)
 	ok(te_segment_close(e, again) == 0, "close");
 }
 
+/* The other order: the batch outlives its segment, and what it did is still told. */
+static void segment_closed_first(void)
+{
+	int32_t seg = segment_open(e, engine_name(peer));
+	struct te_request req = { .op = TE_READ,
+				  .source = src,
+				  .target = seg,
+				  .offset = segment_base(e, seg),
+				  .length = 4096 };
+	uint64_t b = batch_new(e, 1);
+	struct te_path path[8];
+	struct te_status st;
+	bool told = false;
+	size_t n;
+
+	ok(te_batch_submit(e, b, &req, 1, NULL) == 0 && te_batch_wait(e, b, 5000, NULL) == 0,
+	   "a transfer");
+	ok(te_segment_close(e, seg) == 0, "its segment is closed");
+	ok(te_batch_status(e, b, 0, &st) == 0 && st.state == TE_COMPLETED, "its status is there");
+	ok(te_batch_free(e, b) == 0, "then its batch is freed");
+	n = te_engine_paths(e, path, 8) > 0 ? (size_t)te_engine_paths(e, path, 8) : 0;
+	for (size_t i = 0; i < n; i++)
+		told |= path[i].bytes == 4096 && strstr(path[i].remote, engine_name(peer));
+	ok(told, "and its path is still told by name");
+}
+
 int main(void)
 {
 	uint64_t b;
@@ -112,6 +138,7 @@ int main(void)
 	seg = segment_open(e, engine_name(peer));
 	batches(seg);
 	segments(seg);
+	segment_closed_first();
 	ok(te_batch_alloc(e, 1, &b, NULL) == 0, "a batch");
 	te_engine_close(peer);
 	te_engine_close(e);
