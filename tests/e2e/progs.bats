@@ -38,6 +38,11 @@ three() {
 @test "one batch to three segments, READ and WRITE mixed, and bad requests, over tcp" { three tcp; }
 @test "one batch to three segments, READ and WRITE mixed, and bad requests, over shm" { three shm; }
 
+@test "a stopped target: cancel, time-out and drain" {
+	file_target a 64M
+	prog stalled "$SEGMENT" "$T/a.mem" "$PID"
+}
+
 @test "four engines in one process" { prog engines; }
 @test "notifications follow completion, and their queue is bounded" { prog notify; }
 @test "stale and invented ids are refused" { prog ids; }
