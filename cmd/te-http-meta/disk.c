@@ -10,6 +10,7 @@
 enum {
 	APPLICATION_ID = 0x54654d44, /* "TeMD" */
 	SCHEMA_VERSION = 1,
+	LOG_BYTES = 8 << 20,
 };
 
 enum { SQL_BEGIN, SQL_COMMIT, SQL_ROLLBACK, SQL_PUT, SQL_DELETE, SQL_EXPIRE, SQL_COUNT };
@@ -153,6 +154,27 @@ static int check_file(struct disk *d, bool *empty, struct te_err *err)
 	return 0;
 }
 
+/*
+ * Give the log the size that it may reach before it is written over from its beginning. To sync a
+ * file that grows, or that has blocks nobody wrote yet, costs the file system a transaction of its
+ * own each time. Zeros are no frames: recovery stops at them. Without space for it, all works as
+ * well.
+ */
+static void lay_out_log(struct disk *d)
+{
+	static const char zeros[1 << 16];
+	sqlite3_file *log = NULL;
+	sqlite3_int64 at = 0;
+
+	sqlite3_file_control(d->db, NULL, SQLITE_FCNTL_JOURNAL_POINTER, &log);
+	if (!log || !log->pMethods || log->pMethods->xFileSize(log, &at))
+		return;
+	for (; at < LOG_BYTES; at += (sqlite3_int64)sizeof(zeros)) {
+		if (log->pMethods->xWrite(log, zeros, sizeof(zeros), at))
+			return;
+	}
+}
+
 static int prepare(struct disk *d, struct te_err *err)
 {
 	char schema[300];
@@ -163,11 +185,10 @@ static int prepare(struct disk *d, struct te_err *err)
 	rc = run_sql(d, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF", err);
 	if (!rc)
 		rc = check_file(d, &empty, err);
-	/* Pages that are written again and again need not go into the file each 4 MB. */
 	if (!rc)
 		rc = run_sql(d,
 			     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-			     "PRAGMA wal_autocheckpoint = 8000",
+			     "PRAGMA wal_autocheckpoint = 2000", /* LOG_BYTES, in pages */
 			     err);
 	if (!rc && empty) {
 		snprintf(
@@ -181,6 +202,8 @@ static int prepare(struct disk *d, struct te_err *err)
 	/* Takes the lock for good. */
 	if (!rc)
 		rc = run_sql(d, "BEGIN IMMEDIATE; COMMIT", err);
+	if (!rc)
+		lay_out_log(d);
 	for (i = 0; !rc && i < SQL_COUNT; i++) {
 		rc = sqlite3_prepare_v3(d->db, sql_text[i], -1, SQLITE_PREPARE_PERSISTENT,
 					&d->sql[i], NULL);
