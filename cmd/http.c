@@ -26,6 +26,9 @@ enum {
 	STOP_MS = 1000,
 	SPARE_FDS = 32,
 	CONNECTIONS_MAX = 65536,
+	/* For the header of a request: 4096 bytes, percent-encoded, and then some. libmicrohttpd
+	   clears all of it after each request. */
+	HEADER_MEMORY = 20 << 10,
 };
 
 /* ---- connections -------------------------------------------------------------------------- */
@@ -272,6 +275,7 @@ static int start_mhd(struct http_server *s, struct te_err *err)
 		MHD_OPTION_URI_LOG_CALLBACK, http_on_uri, s, MHD_OPTION_NOTIFY_COMPLETED,
 		http_on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
 		MHD_OPTION_CONNECTION_LIMIT, s->max_conns, MHD_OPTION_CONNECTION_TIMEOUT, 0u,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_MEMORY,
 		MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY, s->tls_cert ? tls : none,
 		MHD_OPTION_END);
 	if (!s->mhd)
