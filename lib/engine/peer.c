@@ -17,8 +17,9 @@ static const char *ruled_out(const struct te_engine *e, const struct te_transpor
 	return NULL;
 }
 
-static void adopt(struct te_engine *e, struct te_transport *t, struct te_peer *p)
+static void adopt(struct te_engine *e, struct te_transport *t, struct te_peer *p, const char *name)
 {
+	te_strlcpy(p->segment, name, sizeof(p->segment));
 	p->ops = t->ops;
 	p->transport = t;
 	atomic_store(&p->refs, 1);
@@ -68,7 +69,7 @@ int te_peer_choose(struct te_engine *e, const char *name, const char *host,
 		}
 		r = te_transports[i]->peer_open(e->transports[i], &info, out, &last);
 		if (!r) {
-			adopt(e, e->transports[i], *out);
+			adopt(e, e->transports[i], *out, name);
 			te_info("segment '%s' is reached by %s", name, te_transports[i]->name);
 			return 0;
 		}

@@ -169,7 +169,6 @@ int te_seg_install(struct te_seg *seg, struct te_desc *d, const char *host, stru
 		r = te_peer_choose(seg->e, seg->name, host, d, &peer, err);
 		if (r < 0)
 			goto fail;
-		peer->seg = seg;
 	}
 	swap_in(seg, d, ranges, peer, host);
 	return 0;

@@ -135,7 +135,6 @@ static int open_own(struct te_engine *e, struct te_seg *seg, struct te_err *err)
 	te_desc_free(d);
 	if (r < 0)
 		return r;
-	p->seg = seg;
 	pthread_rwlock_wrlock(&seg->lock);
 	if (!seg->peer) {
 		seg->peer = p;

@@ -15,11 +15,7 @@ static void path_of(const struct te_peer *p, struct te_path *out)
 	};
 	te_strlcpy(out->transport, p->ops->name, sizeof(out->transport));
 	te_strlcpy(out->local, p->local, sizeof(out->local));
-	if (p->seg)
-		snprintf(out->remote, sizeof(out->remote), "%.128s (%.200s)", p->seg->name,
-			 p->remote);
-	else
-		te_strlcpy(out->remote, p->remote, sizeof(out->remote));
+	snprintf(out->remote, sizeof(out->remote), "%.128s (%.200s)", p->segment, p->remote);
 }
 
 static bool same_path(const struct te_path *a, const struct te_path *b)

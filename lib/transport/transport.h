@@ -73,7 +73,7 @@ struct te_peer {
 	const struct te_transport_ops *ops;
 	struct te_transport *transport;
 	_Atomic uint32_t refs;		/* the engine's */
-	struct te_seg *seg;		/* the engine's */
+	char segment[128];		/* the engine's: name of the segment, which may be closed before us */
 	struct te_peer *all_next;	/* the engine's */
 	_Atomic uint64_t piece;		/* set by the transport, may change: longer requests are cut into pieces of so many
 					   bytes (tcp: 1 MiB, so that they spread over connections); 0: never cut */
