@@ -20,6 +20,10 @@
 #include "te_meta.h"
 #include "te_segment.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct te_engine;
 
 /* libte's version, "0.1.0". */
@@ -125,7 +129,7 @@ struct te_request {
 	uint64_t length;		/* bytes; 0 completes at once */
 };
 
-/* Values as in the seed's TaskStatus. */
+/* Values as in Mooncake's TaskStatus. */
 enum te_state {
 	TE_WAITING = 0, TE_PENDING = 1, TE_INVALID = 2, TE_CANCELED = 3, TE_COMPLETED = 4,
 	TE_TIMEOUT = 5, TE_FAILED = 6,
@@ -210,5 +214,9 @@ struct te_totals {			/* since open */
 void te_engine_totals(struct te_engine *e, struct te_totals *out);
 /* Prometheus text format, malloc'ed. */
 char *te_engine_metrics(struct te_engine *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -14,6 +14,10 @@
 
 #include "te_log.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct te_err;
 
 struct te_conf {
@@ -74,5 +78,9 @@ struct te_conf_entry {
 	bool secret;		/* value is "(set)" or "" */
 };
 void te_conf_each(void (*cb)(void *arg, const struct te_conf_entry *e), void *arg);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -2,6 +2,10 @@
 #ifndef TE_ERR_H
 #define TE_ERR_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct te_err {
 	int code;		/* negative errno, 0 when unset */
 	char msg[504];		/* whole sentence without prefix, full stop or newline */
@@ -15,5 +19,9 @@ int te_fail(struct te_err *err, int code, const char *fmt, ...)
    then `code` comes back. */
 int te_wrap(struct te_err *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

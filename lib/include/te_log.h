@@ -9,6 +9,10 @@
 
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum te_log_level { TE_LOG_TRACE, TE_LOG_INFO, TE_LOG_WARNING, TE_LOG_ERROR };
 
 /* One line, without newline. Called from any thread, never with a lock of libte held. */
@@ -32,5 +36,9 @@ void te_log(enum te_log_level level, const char *fmt, ...) __attribute__((format
 #define te_info(...) do { if (te_log_wants(TE_LOG_INFO)) te_log(TE_LOG_INFO, __VA_ARGS__); } while (0)
 #define te_warn(...) te_log(TE_LOG_WARNING, __VA_ARGS__)
 #define te_error(...) te_log(TE_LOG_ERROR, __VA_ARGS__)
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,6 +12,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct te_conf;
 struct te_err;
 struct te_meta;
@@ -104,5 +108,9 @@ char *te_rpc_meta_format(const struct te_rpc_meta *r);
 char *te_base64_encode(const void *data, size_t len);
 /* *out is malloc'ed with a NUL after it. -EINVAL: not base64. */
 int te_base64_decode(const char *text, size_t len, char **out, size_t *out_len);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

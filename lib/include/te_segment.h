@@ -1,7 +1,7 @@
 /*
  * te_segment.h - segment descriptors: what a segment publishes about itself, and its JSON.
  *
- * te_desc_parse() takes what Mooncake engines and te write and the form of the seed document
+ * te_desc_parse() takes what Mooncake engines and te write and that of Mooncake's documents
  * (server_name, no lkey, numbers as 0x text); bytes are treated as hostile: bounded nesting,
  * strict types, addr + length may not wrap. te_desc_format() writes the real engine's form:
  * compact, keys sorted, integers.
@@ -12,6 +12,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct te_err;
 
@@ -47,7 +51,7 @@ struct te_desc_ext {
 
 struct te_desc {
 	char *name;			/* from `name`, else `server_name` */
-	char *server_name;		/* seed's member; NULL when absent */
+	char *server_name;		/* of Mooncake's documents; NULL when absent */
 	char *protocol;			/* "tcp", "rdma", "nvmeof", ... */
 	unsigned tcp_data_port;		/* 0 when absent */
 	unsigned tcp_proto_version;	/* 1 when absent */
@@ -84,5 +88,9 @@ bool te_desc_covers(const struct te_desc *d, uint64_t addr, uint64_t len);
 /* Deviations that te accepts but a real reader would refuse or stumble over, one sentence each,
    through cb. For te-meta show of what te_desc_parse() took. */
 void te_desc_lint(const struct te_desc *d, void (*cb)(void *arg, const char *sentence), void *arg);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

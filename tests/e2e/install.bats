@@ -69,6 +69,13 @@ teardown() { te_teardown; }
 	done
 }
 
+@test "a C++ program builds and links" {
+	printf '#include <te.h>\nint main() { return te_version()[0] == 0; }\n' >prog.cc
+	# shellcheck disable=SC2046
+	run -0 g++ -Wall -Werror -o prog prog.cc $(pkg-config --cflags --libs te)
+	LD_LIBRARY_PATH=$ROOT/opt/te/lib run -0 ./prog
+}
+
 @test "a program builds and runs against the shared library" {
 	# shellcheck disable=SC2046
 	run -0 gcc -Wall -Werror -o prog "$BATS_FILE_TMPDIR/prog.c" $(pkg-config --cflags --libs te)
