@@ -86,6 +86,13 @@ one_line() { [ "$(wc -l <<<"$stderr")" = 1 ] || { echo "more than one line: $std
 	done
 }
 
+# completes EXPECTED WORD...: the last word is the one at the cursor.
+completes() {
+	COMP_WORDS=("${@:2}") COMP_CWORD=$(($# - 2)) COMPREPLY=()
+	_te "$2"
+	assert_equal "${COMPREPLY[*]}" "$1"
+}
+
 @test "completion offers every option of --help" {
 	source "$TOP/completions/te.bash"
 	for c in "${commands[@]}"; do
@@ -97,9 +104,17 @@ one_line() { [ "$(wc -l <<<"$stderr")" = 1 ] || { echo "more than one line: $std
 		[ "${#COMPREPLY[@]}" -gt 5 ]
 		complete -p "$c"
 	done
-	COMP_WORDS=(te-target --protocol '=' t) COMP_CWORD=3 COMPREPLY=()
-	_te te-target
-	assert_equal "${COMPREPLY[*]}" tcp
+	completes tcp te-target --protocol = t
+	completes tcp te-target --protocol t
+	completes 'GB GiB Gb' te-bench --report-unit = G
+	completes '' te-bench --nic-priority-matrix = ''
+	# An option that another one's text mentions is offered once.
+	completes --duration= te-bench --dur
+	completes --mode= te-bench --mo
+	completes --addr= te-http-meta --ad
+	completes --block_size= te-bench --block_
+	completes get te-meta --json -m http://127.0.0.1:8080/metadata ge
+	completes '' te-meta get g
 }
 
 @test "the manual pages have every option, and te(7) every tunable" {
