@@ -1,5 +1,5 @@
 /* plot.c - --plot: the throughput of the cases, drawn by gnuplot. */
-#include "bench.h"
+#include "report.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -108,12 +108,41 @@ static void write_line(FILE *f, const struct run *run, size_t first, enum axis a
 
 static void write_title(FILE *f, const struct case_spec *s, enum axis axis)
 {
+	const char *sep = axis == AXIS_THREADS ? "" : ", ";
+	char block[32];
+
 	if (axis != AXIS_BLOCK)
-		fprintf(f, "%llu bytes ", (unsigned long long)s->block);
+		fprintf(f, "blocks of %s, ", report_size(s->block, block, sizeof(block)));
 	if (axis != AXIS_BATCH)
-		fprintf(f, "batch %llu ", (unsigned long long)s->batch);
+		fprintf(f, "batches of %llu%s", (unsigned long long)s->batch, sep);
 	if (axis != AXIS_THREADS)
-		fprintf(f, "threads %llu", (unsigned long long)s->threads);
+		fprintf(f, "%llu thread%s", (unsigned long long)s->threads,
+			s->threads == 1 ? "" : "s");
+}
+
+/* The values that were measured, as people write them: not 1.04858x10^6. */
+static void write_tics(FILE *f, const struct bench_options *o, enum axis axis)
+{
+	const struct sweep *sweep = axis == AXIS_BLOCK	 ? &o->block
+				    : axis == AXIS_BATCH ? &o->batch
+							 : &o->threads;
+	unsigned long long v;
+	char text[32];
+	size_t i;
+
+	fputs("set xtics (", f);
+	for (i = 0; i < sweep->n; i++) {
+		v = (unsigned long long)sweep->at[i];
+		if (axis == AXIS_BLOCK)
+			report_size(v, text, sizeof(text));
+		else
+			snprintf(text, sizeof(text), "%llu", v);
+		fprintf(f, "%s'%s' %llu", i ? ", " : "", text, v);
+	}
+	fputs(")\n", f);
+	if (sweep->n == 1) /* a range of one point is a warning */
+		fprintf(f, "set xrange [%g:%g]\n", (double)sweep->at[0] / 2,
+			(double)sweep->at[0] * 2);
 }
 
 /* gnuplot's strings in single quotes know one escape only. */
@@ -130,18 +159,20 @@ static void write_quoted(FILE *f, const char *text)
 
 static void write_script(FILE *f, const char *path, const struct run *run)
 {
-	static const char *const labels[] = { "block size (bytes)", "batch size", "threads" };
+	static const char *const labels[] = { "block size", "batch size", "threads" };
 	const enum axis axis = x_axis(run->opt);
 	const bool png = strcasecmp(strrchr(path, '.'), ".png") == 0;
 	const char *sep = "plot ";
 	size_t i;
 
-	fprintf(f, "set terminal %s size 960,600\nset output ", png ? "png" : "svg");
+	fprintf(f, "set terminal %s size 960,600 background rgb 'white'\nset output ",
+		png ? "png" : "svg");
 	write_quoted(f, path);
 	fprintf(f,
 		"\nset title 'te-bench %s'\nset xlabel '%s'\nset ylabel '%s/s'\nset logscale x 2\n"
-		"set yrange [0:*]\nset grid\nset key outside below\n",
+		"set yrange [0:*]\nset grid\nset key outside above\nset rmargin 5\n",
 		bench_op_names[run->opt->op], labels[axis], run->opt->unit->name);
+	write_tics(f, run->opt, axis);
 	for (i = 0; i < run->ncases; i++) {
 		if (is_first(run, i, axis))
 			write_line(f, run, i, axis);

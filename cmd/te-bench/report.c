@@ -7,6 +7,19 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+const char *report_size(uint64_t n, char *buf, size_t size)
+{
+	static const char *const units[] = { "", " KiB", " MiB", " GiB", " TiB" };
+	size_t u = 0;
+
+	while (n && n % 1024 == 0 && u + 1 < sizeof(units) / sizeof(*units)) {
+		n /= 1024;
+		u++;
+	}
+	snprintf(buf, size, "%llu%s", (unsigned long long)n, units[u]);
+	return buf;
+}
+
 const char *report_transports(const struct case_result *r, char *buf, size_t size)
 {
 	size_t i, k, n = 0;

@@ -6,6 +6,8 @@
 
 #include "bench.h"
 
+/* "64 KiB", or "65537" where no unit divides it; returns buf. */
+const char *report_size(uint64_t n, char *buf, size_t size);
 /* Transports of a case, "shm" or "shm+tcp"; returns buf. */
 const char *report_transports(const struct case_result *r, char *buf, size_t size);
 /* The cases as one: what the final line tells. */

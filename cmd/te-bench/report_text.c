@@ -4,19 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *size_text(uint64_t n, char *buf, size_t size)
-{
-	static const char *const units[] = { "", " KiB", " MiB", " GiB", " TiB" };
-	size_t u = 0;
-
-	while (n && n % 1024 == 0 && u + 1 < sizeof(units) / sizeof(*units)) {
-		n /= 1024;
-		u++;
-	}
-	snprintf(buf, size, "%llu%s", (unsigned long long)n, units[u]);
-	return buf;
-}
-
 static const char *rate_text(const struct run *run, double bytes_per_second, char *buf, size_t size)
 {
 	const struct bench_options *o = run->opt;
@@ -34,7 +21,7 @@ static void print_what(const struct run *run, const struct case_result *r)
 	char block[32];
 
 	printf("%s of %s%s, batches of %llu, %llu thread%s, segment%s %s",
-	       bench_op_names[r->spec.op], size_text(r->spec.block, block, sizeof(block)),
+	       bench_op_names[r->spec.op], report_size(r->spec.block, block, sizeof(block)),
 	       r->spec.block % 1024 ? " bytes" : "", (unsigned long long)r->spec.batch,
 	       (unsigned long long)r->spec.threads, r->spec.threads == 1 ? "" : "s",
 	       s->nsegments == 1 ? "" : "s", s->segments[0].name);
@@ -103,7 +90,7 @@ static void print_row(const struct run *run, const struct case_result *r)
 	char block[32], path[64];
 
 	printf("%-9s %9s %7llu %7llu %12.0f %12.*f %10.1f %10.1f %10.1f %7llu %s",
-	       bench_op_names[r->spec.op], size_text(r->spec.block, block, sizeof(block)),
+	       bench_op_names[r->spec.op], report_size(r->spec.block, block, sizeof(block)),
 	       (unsigned long long)r->spec.batch, (unsigned long long)r->spec.threads,
 	       per_second(r->requests, r->seconds), (int)run->opt->precision,
 	       per_second(r->bytes, r->seconds) / run->opt->unit->bytes, r->latency.p50,

@@ -212,9 +212,13 @@ child() { pgrep -P "$1"; }
 }
 
 @test "--plot draws; without gnuplot it says so before it measures" {
-	run -0 --separate-stderr te-bench --self --block-size=4K..64K --threads=1,2 --requests=20 --plot="$T/it's.svg"
+	run -0 --separate-stderr te-bench --self --block-size=4K..64K,1M --threads=1,2 --requests=20 --plot="$T/it's.svg"
 	grep -q '<svg' "$T/it's.svg"
+	for word in '64 KiB' '1 MiB' 'block size' 'GB/s' 'batches of 128, 2 threads'; do
+		grep -q ">$word<" "$T/it's.svg" || { echo "$word is not in the picture"; return 1; }
+	done
 	run -0 --separate-stderr te-bench --self --requests=20 --plot="$T/x.png"
+	assert_equal "$stderr" ''
 	[ "$(head -c 4 "$T/x.png" | tail -c 3)" = PNG ]
 	mkdir "$T/bin"
 	ln -s "$(command -v te-bench)" "$T/bin/"
