@@ -27,8 +27,13 @@ size_t session_alive(const struct session *s)
 
 void segment_fail(struct segment *g, const char *reason)
 {
-	if (!atomic_exchange(&g->failed, true))
-		cli_fail(0, "segment '%s': %s", g->name, reason);
+	char prefix[300];
+
+	if (atomic_exchange(&g->failed, true))
+		return;
+	/* Some reasons begin so themselves. */
+	snprintf(prefix, sizeof(prefix), "segment '%s': ", g->name);
+	cli_fail(0, "%s%s", strncmp(reason, prefix, strlen(prefix)) ? prefix : "", reason);
 }
 
 /* ---- engines -------------------------------------------------------------------------------- */
@@ -115,7 +120,7 @@ static int open_segment(struct session *s, struct segment *g, struct te_err *err
 	int rc;
 
 	if (id < 0)
-		return te_wrap(err, id, "store '%s'", s->store);
+		return id;
 	g->id = id;
 	rc = te_segment_desc(s->engine, id, &g->desc, err);
 	if (rc)
