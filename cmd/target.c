@@ -42,7 +42,7 @@ static const struct argp_option options[] = {
 	{ "nic-priority-matrix", KEY_MATRIX, "FILE|JSON", 0,
 	  "priority matrix for rdma (default: found out)", 0 },
 	{ "auto-discovery", KEY_AUTO, "true|false", OPTION_ARG_OPTIONAL,
-	  "find NICs and matrix (the default without the two above)", 0 },
+	  "find NICs and matrix (the default without --device-name and --nic-priority-matrix)", 0 },
 	{ "noauto-discovery", KEY_NO_AUTO, NULL, OPTION_HIDDEN, NULL, 0 },
 	{ "buffer-size", KEY_NODE_SIZE, "SIZE", 0,
 	  "one buffer of this size on each NUMA node (default: 1G, or none with --buffer or "

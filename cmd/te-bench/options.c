@@ -54,8 +54,8 @@ static const struct argp_option options[] = {
 	  "fail unless the bytes go that way", 1 },
 
 	{ "duration", KEY_DURATION, "SECONDS", 0, "measure that long (default 10)", 2 },
-	{ "requests", KEY_REQUESTS, "COUNT", 0, "or that many requests, of all threads", 2 },
-	{ "bytes", KEY_BYTES, "SIZE", 0, "or that many bytes, of all threads", 2 },
+	{ "requests", KEY_REQUESTS, "COUNT", 0, "measure that many requests, of all threads", 2 },
+	{ "bytes", KEY_BYTES, "SIZE", 0, "measure that many bytes, of all threads", 2 },
 	{ "warmup", KEY_WARMUP, "SECONDS", 0,
 	  "run that long before measuring (default: a tenth of --duration, at most 1)", 2 },
 	{ "rate", KEY_RATE, "COUNT", 0, "offer that many requests a second, of all threads", 2 },
@@ -167,7 +167,8 @@ static double seconds(const struct argp_state *state, const char *option, const 
 	double v;
 
 	if (!cli_seconds(arg, &v) || (v == 0 && !zero))
-		cli_usage(state, "--%s: '%s' is not a time in seconds", option, arg);
+		cli_usage(state, "--%s: '%s' is not a time%s, such as 10, 0.5 or 500ms", option,
+			  arg, zero ? "" : " above 0");
 	return v;
 }
 
