@@ -40,6 +40,8 @@ struct http_options {
 	void *arg;
 };
 
+/* -EINVAL when a listen text has not the form above. */
+int http_check_listen(const char *text, struct te_err *err);
 /* -EADDRINUSE when a port is taken; -EINVAL for a listen text or TLS file that makes no sense. *out
    is set before the first request is handled. */
 int http_start(const struct http_options *opt, struct http_server **out, struct te_err *err);

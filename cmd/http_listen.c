@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "te_err.h"
+#include "http.h"
 
 /* Splits "ADDR:PORT" or "[V6]:PORT"; an empty ADDR is all addresses. */
 static int split(const char *spec, char *host, size_t size, unsigned *port, struct te_err *err)
@@ -39,6 +39,14 @@ static int split(const char *spec, char *host, size_t size, unsigned *port, stru
 	host[to - from] = '\0';
 	*port = (unsigned)n;
 	return 0;
+}
+
+int http_check_listen(const char *text, struct te_err *err)
+{
+	char host[256];
+	unsigned port;
+
+	return split(text, host, sizeof(host), &port, err);
 }
 
 static void describe(struct http_socket *sock)

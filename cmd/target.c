@@ -112,6 +112,7 @@ static void parse_seed(struct target *t, const char *arg, const struct argp_stat
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct target *t = state->input;
+	struct te_err err;
 
 	switch (key) {
 	case 'p':
@@ -148,6 +149,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		t->ready_file = arg;
 		break;
 	case KEY_METRICS:
+		if (http_check_listen(arg, &err))
+			cli_usage(state, "--metrics: %s", err.msg);
 		t->metrics = arg;
 		break;
 	case KEY_MAX:

@@ -55,11 +55,14 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct opts *o = state->input;
+	struct te_err err;
 
 	switch (key) {
 	case KEY_LISTEN:
 		if (o->listens == LISTEN_MAX)
 			cli_usage(state, "more than %d addresses to listen on", LISTEN_MAX);
+		if (http_check_listen(arg, &err))
+			cli_usage(state, "--listen: %s", err.msg);
 		o->listen[o->listens++] = arg;
 		break;
 	case KEY_DATA:

@@ -344,9 +344,9 @@ watchers() { curl -s "$BASE/metrics" | grep -qx "te_http_meta_watchers $1"; }
 		assert_equal "$stderr" "te-http-meta: cannot listen on '$l': Address already in use"
 	done
 	stop meta
-	run -1 --separate-stderr te-http-meta --listen=127.0.0.1
-	assert_regex "$stderr" "^te-http-meta: '127.0.0.1' is not ADDR:PORT\$"
-	run -1 te-http-meta --listen=127.0.0.1:65536
+	run -2 --separate-stderr te-http-meta --listen=127.0.0.1
+	assert_regex "$stderr" "^te-http-meta: --listen: '127.0.0.1' is not ADDR:PORT; try "
+	run -2 te-http-meta --listen=127.0.0.1:65536
 	run -1 --separate-stderr te-http-meta --listen=192.0.2.1:0
 	assert_regex "$stderr" "cannot listen on '192.0.2.1:0': Cannot assign"
 }
