@@ -39,7 +39,10 @@ static void text_pong(const struct pong *p)
 {
 	printf("%s (%s) answers in %.1f ms; it can get, put, delete%s%s%s%s\n", p->uri, p->scheme,
 	       p->seconds * 1e3, p->caps & TE_META_LIST ? ", list" : "",
-	       p->caps & TE_META_WATCH ? ", watch" : "", p->caps & TE_META_TTL ? ", expire" : "",
+	       p->caps & TE_META_WATCH	? ", watch"
+	       : p->caps & TE_META_LIST ? ", watch by polling"
+					: "",
+	       p->caps & TE_META_TTL ? ", expire" : "",
 	       p->caps & TE_META_CAS ? ", compare and swap" : "");
 }
 
@@ -138,7 +141,8 @@ static void text_owners(const struct owner *list, size_t n, bool delete)
 				printf("  %s\n", o->key[k]);
 	}
 	if (n)
-		fprintf(stderr, "%zu owners asked: %zu dead, %zu unclear%s\n", n, dead, unclear,
+		fprintf(stderr, "%zu owner%s asked: %zu dead, %zu unclear%s\n", n,
+			n == 1 ? "" : "s", dead, unclear,
 			dead && !delete ? " (--delete takes the entries of the dead out)" : "");
 }
 
