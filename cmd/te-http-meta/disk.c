@@ -213,6 +213,21 @@ static int prepare(struct disk *d, struct te_err *err)
 	return rc;
 }
 
+/* To SQLite a name may be memory (":memory:", "", "file:x?mode=memory"): not with a slash before
+ * it. */
+static int open_file(const char *path, sqlite3 **db)
+{
+	char *name = NULL;
+	int rc = asprintf(&name, "%s%s", *path == '/' ? "" : "./", path);
+
+	if (rc < 0)
+		return SQLITE_NOMEM;
+	rc = sqlite3_open_v2(
+		name, db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+	free(name);
+	return rc;
+}
+
 int disk_open(const char *path, struct disk **out, struct te_err *err)
 {
 	struct disk *d = calloc(1, sizeof(*d));
@@ -223,11 +238,7 @@ int disk_open(const char *path, struct disk **out, struct te_err *err)
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_cond_init(&d->cond, NULL);
 	d->path = strdup(path);
-	rc = d->path ? sqlite3_open_v2(path, &d->db,
-				       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
-					       SQLITE_OPEN_NOMUTEX,
-				       NULL)
-		     : SQLITE_NOMEM;
+	rc = d->path ? open_file(path, &d->db) : SQLITE_NOMEM;
 	rc = rc ? fail_sql(d, rc, "open", err) : prepare(d, err);
 	if (rc)
 		disk_close(d);

@@ -502,6 +502,22 @@ enough_lines() { [ "$(wc -l <"$1")" -ge "$2" ]; }
 	assert_regex "$stderr" "cannot open '$T'"
 }
 
+@test "--data: no name is memory" {
+	cd "$T"
+	for name in :memory: 'file:kv.db?mode=memory'; do
+		serve --data="$name"
+		put k v
+		murder meta
+		[ -s "$name" ]
+		serve --data="$name"
+		http 200 "$URL?key=k"
+		assert_output v
+		stop meta
+	done
+	run -1 --separate-stderr te-http-meta --listen=127.0.0.1:0 --data=
+	assert_regex "$stderr" "^te-http-meta: cannot open '': .*directory"
+}
+
 @test "metrics" {
 	serve --data="$T/kv.db"
 	put a 12345
