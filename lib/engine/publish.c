@@ -292,9 +292,9 @@ static void refresh_segments(struct te_engine *e)
 	}
 }
 
-/* Things that happen every so often; seconds, 0 = never. */
+/* Things that happen every so often; ns, 0 = never. */
 struct clockwork {
-	int64_t every_s;
+	uint64_t every;
 	uint64_t due;
 	void (*run)(struct te_engine *e);
 };
@@ -304,35 +304,43 @@ static uint64_t run_due(struct te_engine *e, struct clockwork *c, size_t n)
 	uint64_t next = UINT64_MAX;
 
 	for (size_t i = 0; i < n; i++) {
-		uint64_t every = (uint64_t)c[i].every_s * TE_NSEC_PER_SEC;
-
-		if (!every)
+		if (!c[i].every)
 			continue;
 		if (!c[i].due) {
-			c[i].due = te_now() + every;
+			c[i].due = te_now() + c[i].every;
 		} else if (te_now() >= c[i].due) {
 			c[i].run(e);
-			c[i].due = te_now() + every;
+			c[i].due = te_now() + c[i].every;
 		}
 		next = MIN(next, c[i].due);
 	}
 	return next;
 }
 
-static int64_t beat_interval(const struct te_engine *e)
+/* A third of the TTL: two beats may fail before an entry goes. */
+static uint64_t beat_interval(const struct te_engine *e)
 {
-	int64_t s = e->conf.ttl_s ? e->conf.ttl_s / 3 : BEAT_MAX_S;
+	const uint64_t max = BEAT_MAX_S * TE_NSEC_PER_SEC;
+	uint64_t ttl = (uint64_t)e->conf.ttl_s * TE_NSEC_PER_SEC;
 
-	return e->p2p || e->initiator_only ? 0 : MAX(1, MIN(s, BEAT_MAX_S));
+	if (e->p2p || e->initiator_only)
+		return 0;
+	return ttl ? MIN(ttl / 3, max) : max;
+}
+
+static uint64_t metric_interval(const struct te_engine *e)
+{
+	return e->conf.metric ? (uint64_t)e->conf.metric_interval_s * TE_NSEC_PER_SEC : 0;
 }
 
 static void *keeper_main(void *arg)
 {
 	struct te_engine *e = arg;
 	struct clockwork c[] = {
-		{ .every_s = beat_interval(e), .run = beat },
-		{ .every_s = e->conf.metric ? e->conf.metric_interval_s : 0, .run = te_stats_log },
-		{ .every_s = e->conf.metadata_refresh_s, .run = refresh_segments },
+		{ .every = beat_interval(e), .run = beat },
+		{ .every = metric_interval(e), .run = te_stats_log },
+		{ .every = (uint64_t)e->conf.metadata_refresh_s * TE_NSEC_PER_SEC,
+		  .run = refresh_segments },
 	};
 
 	while (!atomic_load(&e->closing)) {

@@ -155,6 +155,13 @@ dies_and_returns() { # dies_and_returns KIND
 	bench --protocol=tcp --segment-id="127.0.0.1:$port" --operation=write --verify
 }
 
+@test "entries that live for a second do not lapse" {
+	store http
+	# One line may be a machine that was busy for two thirds of a second; it was one a beat.
+	MC_TE_TTL_SECONDS=1 run -0 --separate-stderr te-target -n $NAME --buffer-size=1M --max-duration=4s
+	[ "$(grep -c 'is gone' <<<"$stderr")" -lt 3 ] || { echo "$stderr"; return 1; }
+}
+
 refills() { # refills KIND
 	store "$1"
 	target a -n $NAME
