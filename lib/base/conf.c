@@ -21,6 +21,9 @@ union value {
 	const char *text;
 };
 
+/* Seconds for ever, and yet in 64 bits of ns. */
+#define FOREVER_S 1e9
+
 static bool parse_positive(const char *s, double *out)
 {
 	char *end;
@@ -32,7 +35,7 @@ static bool parse_positive(const char *s, double *out)
 	v = strtod(s, &end);
 	if (*end || !(v > 0) || isinf(v))
 		return false;
-	*out = v;
+	*out = MIN(v, FOREVER_S);
 	return true;
 }
 

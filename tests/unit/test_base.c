@@ -133,6 +133,9 @@ static void test_values(void)
 				    : conf.transfer_timeout_s == 30),
 		   "time-out '%s'", timeouts[i].text);
 	}
+	conf = read_with("MC_TRANSFER_TIMEOUT", "1e300");
+	ok(!lines && conf.transfer_timeout_s > 1e8 && conf.transfer_timeout_s * 1e9 < 9e18,
+	   "a time-out of for ever fits into 63 bits of ns");
 	conf = read_with("MC_LOG_LEVEL", "error");
 	ok(conf.log_level == TE_LOG_ERROR && !lines, "choice, any case");
 	conf = read_with("MC_LOG_LEVEL", "ERR");
