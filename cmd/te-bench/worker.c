@@ -231,6 +231,17 @@ void worker_ends(struct worker *w, uint64_t now)
 	w->verify_before_end = w->verify_ns;
 }
 
+/* The round lasts until its time is over, however late the last batch was. A check that then still
+   ran lies in it only so far. */
+static void lasts_until(struct worker *w, uint64_t end)
+{
+	uint64_t now = now_ns(), late = now > end ? now - end : 0;
+	uint64_t checked = w->verify_ns - w->verify_before_end;
+
+	w->end = end;
+	w->verify_before_end = w->verify_ns - (late < checked ? late : checked);
+}
+
 void worker_round(struct worker *w)
 {
 	w->sum = (struct round_result){ 0 };
@@ -245,6 +256,5 @@ void worker_round(struct worker *w)
 	if (crew_stopped(w->crew))
 		worker_ends(w, now_ns());
 	else if (any_alive(w) && w->crew->round.ns && w->end < w->crew->begin + w->crew->round.ns)
-		/* However late the last batch was. */
-		worker_ends(w, w->crew->begin + w->crew->round.ns);
+		lasts_until(w, w->crew->begin + w->crew->round.ns);
 }

@@ -37,6 +37,13 @@ child() { pgrep -P "$1"; }
 	done
 }
 
+@test "--verify: the time is no shorter than that of one request" {
+	for d in --requests=32 --duration=0.02 --duration=0.06; do
+		self --protocol=tcp $d --warmup=0.01 --block-size=1M --batch-size=32 --verify
+		check_json '.cases[0] | .duration_seconds * 1e6 >= .latency_us.max'
+	done
+}
+
 @test "every byte is verified, at odd sizes, for every operation" {
 	for p in tcp shm local; do
 		for op in read write mixed bidir; do
