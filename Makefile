@@ -24,7 +24,7 @@ PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) $(CMD_PKGS))
 LIB_LIBS   := $(shell $(PKG_CONFIG) --libs $(PKGS)) -pthread
 CMD_LIBS   := $(shell $(PKG_CONFIG) --libs $(CMD_PKGS)) -lm
 
-LIB_DIRS := base host segment meta transport compat engine
+LIB_DIRS := base host segment meta transport engine
 LIB_SRC  := $(wildcard $(LIB_DIRS:%=lib/%/*.c) $(LIB_DIRS:%=lib/%/*/*.c))
 HEADERS  := $(wildcard lib/include/*.h)
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DTE_VERSION='"$(VERSION)"' -Ilib/include -Ilib -fPIC -pthread \
