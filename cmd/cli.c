@@ -353,11 +353,13 @@ bool cli_switch(const struct argp_state *state, const char *option, const char *
 
 static void say(const char *fmt, va_list ap, const char *end)
 {
-	flockfile(stderr);
-	fprintf(stderr, "%s: ", program_invocation_short_name);
-	vfprintf(stderr, fmt, ap);
-	fputs(end, stderr);
-	funlockfile(stderr);
+	char *text;
+
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	out_line(stderr, "%s: %s%s", program_invocation_short_name, text ? text : "out of memory",
+		 end);
+	free(text);
 }
 
 int cli_error(const struct te_err *err)
@@ -370,7 +372,7 @@ int cli_fail(int status, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say(fmt, ap, "\n");
+	say(fmt, ap, "");
 	va_end(ap);
 	return status;
 }
@@ -381,7 +383,7 @@ void cli_usage(const struct argp_state *state, const char *fmt, ...)
 	va_list ap;
 
 	(void)state;
-	snprintf(end, sizeof(end), "; try %s --help\n", program_invocation_short_name);
+	snprintf(end, sizeof(end), "; try %s --help", program_invocation_short_name);
 	va_start(ap, fmt);
 	say(fmt, ap, end);
 	va_end(ap);

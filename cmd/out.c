@@ -98,6 +98,41 @@ const char *out_bytes(double bytes, char *buf, size_t size)
 	return buf;
 }
 
+static void tame(char *text)
+{
+	unsigned char *p = (unsigned char *)text;
+
+	for (; *p; p++) {
+		if (*p < 0x20 || *p == 0x7f)
+			*p = '?';
+		/* U+0080 to U+009F: the other control characters */
+		else if (*p == 0xc2 && p[1] >= 0x80 && p[1] <= 0x9f)
+			p[0] = p[1] = '?';
+	}
+}
+
+void out_vline(FILE *f, const char *fmt, va_list ap)
+{
+	char *text;
+
+	if (vasprintf(&text, fmt, ap) < 0) {
+		fputs("out of memory\n", f);
+		return;
+	}
+	tame(text);
+	fprintf(f, "%s\n", text);
+	free(text);
+}
+
+void out_line(FILE *f, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	out_vline(f, fmt, ap);
+	va_end(ap);
+}
+
 bool out_is_terminal(FILE *f)
 {
 	const char *no_color = getenv("NO_COLOR");

@@ -6,6 +6,7 @@
 #define TE_OUT_H
 
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,6 +22,10 @@ int out_file(const char *path, const json_t *doc, struct te_err *err);
 void out_file_remove(const char *path);
 /* "1.50 GB": value in decimal units with three significant digits, into buf; returns buf. */
 const char *out_bytes(double bytes, char *buf, size_t size);
+/* One line of text and a newline. Control characters in it become '?': names and reasons come from peers and stores, and
+   may neither make lines of their own nor steer a terminal. */
+void out_line(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void out_vline(FILE *f, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 /* Colour and progress: stderr/stdout a terminal, and NO_COLOR unset. */
 bool out_is_terminal(FILE *f);
 

@@ -32,7 +32,7 @@ static void text_deleted(char *const *keys, size_t n)
 static void text_keys(const struct strings *keys)
 {
 	for (size_t i = 0; i < keys->n; i++)
-		puts(keys->v[i]);
+		out_line(stdout, "%s", keys->v[i]);
 }
 
 static void text_pong(const struct pong *p)
@@ -49,19 +49,19 @@ static void text_pong(const struct pong *p)
 static void text_change(const struct te_meta_event *ev)
 {
 	if (ev->type == TE_META_DELETED)
-		printf("delete %s\n", ev->key);
+		out_line(stdout, "delete %s", ev->key);
 	else
-		printf("put    %s %zu bytes\n", ev->key, ev->len);
+		out_line(stdout, "put    %s %zu bytes", ev->key, ev->len);
 }
 
 static void text_loaded(size_t done, size_t failed)
 {
-	printf("%zu entries loaded, %zu failed\n", done, failed);
+	out_line(stdout, "%zu entries loaded, %zu failed", done, failed);
 }
 
 static void line(const char *label, const char *text)
 {
-	printf("%-12s %s\n", label, text);
+	out_line(stdout, "%-12s %s", label, text);
 }
 
 static void text_owner(const struct shown *s)
@@ -70,8 +70,8 @@ static void text_owner(const struct shown *s)
 		line("owner", "unknown");
 		return;
 	}
-	printf("%-12s %s:%u, %s%s\n", "owner", s->rpc->host, s->rpc->port,
-	       s->alive ? "answers" : "does not answer: ", s->alive ? "" : s->reason);
+	out_line(stdout, "%-12s %s:%u, %s%s", "owner", s->rpc->host, s->rpc->port,
+		 s->alive ? "answers" : "does not answer: ", s->alive ? "" : s->reason);
 }
 
 static void text_buffer(const struct te_desc_buffer *b)
@@ -80,15 +80,15 @@ static void text_buffer(const struct te_desc_buffer *b)
 
 	out_bytes((double)b->length, size, sizeof(size));
 	if (b->file_path)
-		printf("  %s  %s\n", b->file_path, size);
+		out_line(stdout, "  %s  %s", b->file_path, size);
 	else
-		printf("  0x%012llx  %12llu bytes  %-9s  %s\n", (unsigned long long)b->addr,
-		       (unsigned long long)b->length, size,
-		       b->location ? b->location
-		       : b->name   ? b->name
-				   : "");
+		out_line(stdout, "  0x%012llx  %12llu bytes  %-9s  %s", (unsigned long long)b->addr,
+			 (unsigned long long)b->length, size,
+			 b->location ? b->location
+			 : b->name   ? b->name
+				     : "");
 	for (size_t i = 0; i < b->nmap; i++)
-		printf("    %s: %s\n", b->map[i].host, b->map[i].path);
+		out_line(stdout, "    %s: %s", b->map[i].host, b->map[i].path);
 }
 
 static void text_segment(const struct shown *s)
@@ -101,18 +101,18 @@ static void text_segment(const struct shown *s)
 	line("protocol", d->protocol ? d->protocol : "");
 	text_owner(s);
 	if (d->tcp_data_port)
-		printf("%-12s port %u, protocol version %u\n", "tcp data", d->tcp_data_port,
-		       d->tcp_proto_version);
+		out_line(stdout, "%-12s port %u, protocol version %u", "tcp data", d->tcp_data_port,
+			 d->tcp_proto_version);
 	if (d->timestamp)
 		line("published", d->timestamp);
 	if (d->te.present)
-		printf("%-12s te, process %d\n", "engine", d->te.pid);
+		out_line(stdout, "%-12s te, process %d", "engine", d->te.pid);
 	for (size_t i = 0; i < d->ndevices; i++)
-		printf("%-12s %s, lid %u, gid %s\n", "device", d->devices[i].name,
-		       d->devices[i].lid, d->devices[i].gid);
+		out_line(stdout, "%-12s %s, lid %u, gid %s", "device", d->devices[i].name,
+			 d->devices[i].lid, d->devices[i].gid);
 	for (size_t i = 0; i < d->nbuffers; i++)
 		total += d->buffers[i].length;
-	printf("%-12s %zu, %llu bytes\n", "buffers", d->nbuffers, total);
+	out_line(stdout, "%-12s %zu, %llu bytes", "buffers", d->nbuffers, total);
 	for (size_t i = 0; i < d->nbuffers; i++)
 		text_buffer(&d->buffers[i]);
 	for (size_t i = 0; i < s->notes->n; i++)
@@ -130,15 +130,15 @@ static void text_owners(const struct owner *list, size_t n, bool delete)
 		unclear += o->state == OWNER_UNCLEAR;
 		if (o->state == OWNER_ALIVE)
 			continue;
-		printf("%s  %s:%u  %s: %s\n", o->name, o->at.host, o->at.port,
-		       o->state == OWNER_UNCLEAR ? "unclear"
-		       : o->deleted		 ? "deleted"
-		       : delete			 ? "not deleted"
-						 : "dead",
-		       *o->failure ? o->failure : o->reason);
+		out_line(stdout, "%s  %s:%u  %s: %s", o->name, o->at.host, o->at.port,
+			 o->state == OWNER_UNCLEAR ? "unclear"
+			 : o->deleted		   ? "deleted"
+			 : delete		   ? "not deleted"
+						   : "dead",
+			 *o->failure ? o->failure : o->reason);
 		for (int k = 0; k < 2 && o->state == OWNER_DEAD; k++)
 			if (o->key[k])
-				printf("  %s\n", o->key[k]);
+				out_line(stdout, "  %s", o->key[k]);
 	}
 	if (n)
 		fprintf(stderr, "%zu owner%s asked: %zu dead, %zu unclear%s\n", n,

@@ -18,6 +18,21 @@ usage() { # usage WORD COMMAND...: exit 2, one line with the word
 	[[ $stderr == te-meta:*$word* ]]
 }
 
+@test "control characters of others reach neither lines nor terminals" {
+	local nasty=$'mooncake/rpc_meta/x\e[31m\nmooncake/ram/forged\u009b'
+	store http
+	te-meta put "$nasty" '{"ip_or_host_name":"a\nb","rpc_port":1}'
+	run -0 te-meta ls
+	assert_output 'mooncake/rpc_meta/x?[31m?mooncake/ram/forged??'
+	run -0 te-meta ls --json
+	assert_equal "$(jq -r '.keys[0]' <<<"$output")" "$nasty"
+	run -0 --separate-stderr te-meta gc
+	assert_line --index 0 --partial 'x?[31m?mooncake/ram/forged??  a?b:1  dead'
+	te-meta put mooncake/ram/y '{"name":"y","protocol":"p\nq\u001b"}'
+	run -1 --separate-stderr te-meta show y
+	assert_equal "$stderr" "te-meta: 'mooncake/ram/y': unknown protocol 'p?q?'"
+}
+
 @test "usage errors" {
 	export MC_METADATA_SERVER=http://127.0.0.1:1
 	usage 'no verb' te-meta
