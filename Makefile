@@ -77,7 +77,7 @@ check-unit: all $(TESTS:%=$O/%)
 	scripts/check-layers
 	O=$O PATH=$(CURDIR)/$O:$$PATH prove -e '' $(sort $(TESTS:%=$O/%))
 check-e2e: all progs
-	O=$O PATH=$(CURDIR)/$O:$$PATH prove -e bats $(or $(E2E),$(sort $(wildcard tests/e2e/*.bats)))
+	O=$O PATH=$(CURDIR)/$O:$$PATH prove -f -o --timer -e bats $(or $(E2E),$(sort $(wildcard tests/e2e/*.bats)))
 lint: all
 	scripts/lint
 # For tools that read the sources themselves.
