@@ -92,8 +92,8 @@ static json_t *collect(struct api *a, const char *prefix, size_t first, uint64_t
 	return list;
 }
 
-/* Takes events. */
-static void reply(struct http_request *r, json_t *events, uint64_t revision)
+/* Takes events. malloc'ed, NULL: memory is out. */
+static char *reply_text(json_t *events, uint64_t revision)
 {
 	json_t *doc =
 		events ? json_pack("{s:I, s:o}", "revision", (json_int_t)revision, "events", events)
@@ -101,6 +101,14 @@ static void reply(struct http_request *r, json_t *events, uint64_t revision)
 	char *text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
 
 	json_decref(doc);
+	return text;
+}
+
+/* Takes events. */
+static void reply(struct http_request *r, json_t *events, uint64_t revision)
+{
+	char *text = reply_text(events, revision);
+
 	if (text)
 		http_reply(r, 200, API_JSON, text, strlen(text), NULL);
 	else
@@ -200,9 +208,46 @@ void watch_changed(struct api *a, const char *key)
 	}
 }
 
+/* What the last watcher of a round was told: many that wait for the same are told the same, made
+ * once. */
+struct told {
+	char *prefix;
+	uint64_t since;
+	char *text;
+};
+
+static void forget(struct told *t)
+{
+	free(t->prefix);
+	free(t->text);
+	*t = (struct told){ 0 };
+}
+
+static void tell(struct api *a, struct told *t, const struct watcher *w)
+{
+	uint64_t since = w->hit ? w->since : a->store.visible, upto;
+	long first = events_since(&a->store.events, since);
+	json_t *events;
+
+	if (!t->text || t->since != since || strcmp(t->prefix, w->prefix) != 0) {
+		forget(t);
+		t->since = since;
+		t->prefix = strdup(w->prefix);
+		if (t->prefix && first >= 0) {
+			events = collect(a, w->prefix, (size_t)first, &upto);
+			t->text = reply_text(events, upto);
+		}
+	}
+	if (t->text)
+		http_reply(w->r, 200, API_JSON, t->text, strlen(t->text), NULL);
+	else
+		reply_since(a, w->r, w->prefix, since);
+}
+
 uint64_t watch_round(struct api *a, uint64_t now)
 {
 	struct watcher **at = &a->watchers, *w;
+	struct told told = { 0 };
 
 	if (!a->watcher_hit && now < a->watch_next && !a->stopping)
 		return a->watch_next;
@@ -212,7 +257,7 @@ uint64_t watch_round(struct api *a, uint64_t now)
 		if (w->hit || now >= w->deadline || a->stopping) {
 			*at = w->next;
 			a->watcher_count--;
-			reply_since(a, w->r, w->prefix, w->hit ? w->since : a->store.visible);
+			tell(a, &told, w);
 			free(w);
 			continue;
 		}
@@ -220,6 +265,7 @@ uint64_t watch_round(struct api *a, uint64_t now)
 			a->watch_next = w->deadline;
 		at = &w->next;
 	}
+	forget(&told);
 	return a->watch_next;
 }
 
