@@ -105,6 +105,27 @@ static void bytes_of_the_examples(void)
 	close(fd);
 }
 
+/* READ, then WRITE to the same range and to another, in one segment. */
+static void order(void)
+{
+	uint8_t stream[4 * 24 + 32];
+	int fd = dial();
+
+	memset(target.view, 'o', 64);
+	header(stream, 16, target.mem, 0x80);
+	header(stream + 24, 16, target.mem + 16, 0x81);
+	memset(stream + 48, 'n', 16);
+	header(stream + 64, 16, target.mem + 8, 0x81);
+	memset(stream + 88, 'N', 16);
+	header(stream + 104, 32, target.mem, 0x80);
+	te_sock_send(fd, stream, sizeof(stream), soon());
+	ok(gets(fd, status_ok, 8) && gets(fd, "oooooooooooooooo", 16) && gets(fd, status_ok, 8) &&
+		   gets(fd, status_ok, 8) && gets(fd, status_ok, 8) &&
+		   gets(fd, "ooooooooNNNNNNNNNNNNNNNNnnnnnnnn", 32),
+	   "pipelined requests to one range keep their order");
+	close(fd);
+}
+
 static void refusal(const char *what, uint64_t size, const void *addr, uint8_t opcode)
 {
 	int fd = dial();
@@ -333,6 +354,7 @@ int main(void)
 	target.conf.transfer_timeout_s = 1;
 	rig_listen(&target);
 	bytes_of_the_examples();
+	order();
 	refusals();
 	cuts(-1);
 	blocked();

@@ -283,6 +283,17 @@ static void begin_write(struct te_served *c, struct te_served_scratch *w,
 		written(c);
 }
 
+/* A READ that was asked for before a WRITE must not see it: then it is sent first. */
+static bool is_being_read(const struct te_served *c, const struct te_tcp_request *r)
+{
+	if (c->out_reads)
+		for (unsigned i = c->out_at; i < c->out_end; i++)
+			if (c->out[i].len && r->addr < c->out[i].addr + c->out[i].len &&
+			    c->out[i].addr < r->addr + r->size)
+				return true;
+	return false;
+}
+
 static int take_request(struct te_served *c, const struct te_transport_env *env,
 			struct te_served_scratch *w)
 {
@@ -301,8 +312,7 @@ static int take_request(struct te_served *c, const struct te_transport_env *env,
 	case HELD:
 		break;
 	}
-	/* What was read before a WRITE is sent before it changes. */
-	if (op == TE_TCP_WRITE && c->out_reads) {
+	if (op == TE_TCP_WRITE && is_being_read(c, &r)) {
 		c->answer_now = true;
 		return GO_ON;
 	}
@@ -311,7 +321,8 @@ static int take_request(struct te_served *c, const struct te_transport_env *env,
 		begin_write(c, w, region, &r);
 		return GO_ON;
 	}
-	c->appetite = TE_SERVED_HEADERS;
+	if (c->appetite == TE_SERVED_FRUGAL)
+		c->appetite = TE_SERVED_HEADERS;
 	c->out_reads++;
 	reply(c, (struct te_served_reply){
 			 .addr = r.addr, .len = r.size, .has_status = r.opcode & TE_TCP_V2 });
