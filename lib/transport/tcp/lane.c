@@ -11,6 +11,7 @@
 #include "te_conf.h"
 #include "transport/tcp/io.h"
 #include "transport/tcp/lane.h"
+#include "transport/tcp/tune.h"
 
 enum {
 	WINDOW = 4096,
@@ -124,6 +125,7 @@ static void take_fresh(struct te_lane *l)
 
 static void opened(struct te_lane *l)
 {
+	te_tcp_tune(l->fd);
 	l->state = TE_LANE_OPEN;
 	l->connect_until = 0;
 	l->style = (enum te_v1_style)atomic_load_explicit(&l->peer->style, memory_order_relaxed);

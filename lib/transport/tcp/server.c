@@ -17,6 +17,7 @@
 #include "transport/tcp/served.h"
 #include "transport/tcp/server.h"
 #include "transport/tcp/spin.h"
+#include "transport/tcp/tune.h"
 
 enum {
 	WORKERS = 4, /* also where there are fewer processors: each then finds its way to its peer's
@@ -26,9 +27,9 @@ enum {
 	ACCEPTS = 64,  /* in a row, before the worker serves again */
 	PAUSE_MS = 20, /* no accept for so long when file descriptors are out */
 	WARN_S = 10,
-	WATCH_MS = 250,		/* how often half-done connections are looked at */
-	SPINS_PER_POLL = 8,	/* direct reads of the hot connection for each look at all */
-	SPIN_BYTES = 64 * 1024, /* who moved more has no latency to lose */
+	WATCH_MS = 250,		  /* how often half-done connections are looked at */
+	SPINS_PER_POLL = 8,	  /* direct reads of the hot connection for each look at all */
+	SPIN_BYTES = 1024 * 1024, /* who moved more has no latency to lose */
 };
 
 struct worker {
@@ -224,6 +225,7 @@ static void adopt(struct te_tcp_server *s, int fd)
 			w = &s->workers[i];
 		pthread_mutex_unlock(&s->workers[i].lock);
 	}
+	te_tcp_tune(fd);
 	atomic_fetch_add_explicit(&s->total, 1, memory_order_relaxed);
 	link_in(w, c);
 	ev.data.ptr = c;
