@@ -87,7 +87,7 @@ static void other_engine(void)
 
 /* ---- the queue ---------------------------------------------------------------------------- */
 
-enum { N = 400, EACH = 16 << 10 };
+enum { N = 400, EACH = 16 << 10, OTHERS = 80 }; /* more than submit copies itself */
 
 struct queue {
 	struct side s;
@@ -176,7 +176,7 @@ static void aborted(void)
 {
 	struct queue *t = calloc(1, sizeof(*t));
 	struct hog h = { .t = t };
-	struct te_slice other[30];
+	struct te_slice other[OTHERS];
 	struct te_err why;
 	int canceled = 0;
 
@@ -199,7 +199,8 @@ static void aborted(void)
 	   "and leaves other peers alone");
 	atomic_store(&h.go, true);
 	await(&t->s, t->q, other, true);
-	ok(!other[0].status && !other[29].status && atomic_load(&t->q->slices) == ARRAY_SIZE(other),
+	ok(!other[0].status && !other[OTHERS - 1].status &&
+		   atomic_load(&t->q->slices) == ARRAY_SIZE(other),
 	   "which go on");
 	queue_close(t);
 	pthread_barrier_destroy(&h.copying);
