@@ -220,7 +220,7 @@ static void forget(struct told *t)
 {
 	free(t->prefix);
 	free(t->text);
-	*t = (struct told){ 0 };
+	t->prefix = t->text = NULL;
 }
 
 static void tell(struct api *a, struct told *t, const struct watcher *w)
