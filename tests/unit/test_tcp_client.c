@@ -492,6 +492,8 @@ static void v1_keeps(void)
 	ok(batch_of(TE_READ, 41, 1000), "v1 READs from a peer that keeps connections");
 	rig_fill(source.mem, STORE, 8);
 	ok(batch_of(TE_WRITE, 41, 1000), "v1 WRITEs");
+	rig_fill(source.mem, STORE, 9);
+	ok(batch_of(TE_WRITE, 901, 300), "more than fit into one call");
 	ok(atomic_load(&peer.most) <= 4, "over %d connections", atomic_load(&peer.most));
 	end();
 	begin(serve_gate_each, 1);

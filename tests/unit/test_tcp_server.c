@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include "host/sock.h"
 #include "tcp_rig.h"
@@ -330,6 +331,68 @@ static void descriptors(void)
 	close(fd);
 }
 
+/* v1 WRITEs have no replies that would end a burst; memory that may vanish is written by the
+ * kernel. */
+static void small_v1_writes(void)
+{
+	enum { N = 2000, LEN = 9 };
+	char *p = calloc(N, LEN), *view = malloc(N * LEN);
+	struct te_region *r = rig_register(&target, p, N * LEN, true);
+	uint8_t *stream = malloc((N + 2) * (24 + LEN)), *at = stream;
+	int fd = dial();
+
+	rig_fill(view, N * LEN, 4);
+	for (size_t i = 0; i <= N; i++, at += 24 + LEN) {
+		header(at, LEN, i ? p + (i - 1) * LEN : target.mem, 1);
+		memcpy(at + 24, i ? view + (i - 1) * LEN : "whatever.", LEN);
+	}
+	header(at, N * LEN, p, 0);
+	te_sock_send(fd, stream, (size_t)(at - stream) + 24, soon());
+	ok(gets(fd, view, N * LEN), "%d small v1 WRITEs in a row", N);
+	close(fd);
+	ok(!te_regions_remove(target.env.regions, r, soon()), "their region is free");
+	te_region_free(r);
+	free(stream);
+	free(view);
+	free(p);
+}
+
+/* A forked process keeps our sockets alive: what we have closed must stay closed. */
+static void forked(void)
+{
+	int fd = dial(), other = dial(), hold[2];
+	char c;
+	pid_t pid;
+
+	ask(fd, 4096, target.mem, 0x81);
+	ask(other, 8, target.mem, 0x80);
+	if (!gets(other, status_ok, 8) || pipe(hold) || (pid = fork()) < 0) {
+		ok(0, "fork");
+		return;
+	}
+	if (!pid) {
+		close(hold[1]);
+		_exit(read(hold[0], &c, 1) != 0);
+	}
+	close(hold[0]);
+	/* The server gives up on the half WRITE after its time-out, then more of it comes. */
+	poll(&(struct pollfd){ fd, POLLIN, 0 }, 1, 2000);
+	send(fd, "late", 4, MSG_NOSIGNAL);
+	for (int i = 0; i < 10; i++) {
+		ask(other, 8, target.mem, 0x80);
+		gets(other, target.view, 8);
+		gets(other, status_ok, 8);
+	}
+	close(fd);
+	fd = dial();
+	ask(fd, 16, target.mem, 0x80);
+	ok(gets(fd, status_ok, 8), "a closed connection that a forked process holds does no harm");
+	close(hold[1]);
+	waitpid(pid, NULL, 0);
+	close(fd);
+	close(other);
+}
+
 /* A WRITE that stops half-way gives its region back after the time-out. */
 static void half_write(void)
 {
@@ -364,6 +427,8 @@ int main(void)
 	many();
 	descriptors();
 	half_write();
+	small_v1_writes();
+	forked();
 	rig_close(&target);
 	return tap_end();
 }

@@ -96,6 +96,11 @@ int te_io_watch(struct te_io *io, struct te_lane *l)
 	return epoll_ctl(io->epoll, EPOLL_CTL_ADD, l->fd, &ev);
 }
 
+void te_io_unwatch(struct te_io *io, struct te_lane *l)
+{
+	epoll_ctl(io->epoll, EPOLL_CTL_DEL, l->fd, NULL);
+}
+
 void te_io_arm(struct te_io *io, struct te_lane *l, short poll_events)
 {
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLONESHOT, .data.ptr = l };

@@ -21,6 +21,8 @@ void te_io_remove(struct te_io *io, struct te_tcp_peer *p);
 void te_io_need(struct te_io *io, enum te_pace pace);
 /* New socket, not armed; then armed once for poll()'s events. */
 int te_io_watch(struct te_io *io, struct te_lane *l);
+/* Before close(): a forked process may still have the socket, and its events would go on. */
+void te_io_unwatch(struct te_io *io, struct te_lane *l);
 void te_io_arm(struct te_io *io, struct te_lane *l, short poll_events);
 
 /* peer.c's: nobody uses it any more. */

@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "te_conf.h"
 #include "te_err.h"
+#include "transport/tcp/io.h"
 #include "transport/tcp/lane.h"
 
 void te_lane_close(struct te_lane *l, bool reset)
@@ -19,6 +20,7 @@ void te_lane_close(struct te_lane *l, bool reset)
 		   not read it yet to throw it away. */
 		if (reset)
 			setsockopt(l->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+		te_io_unwatch(l->peer->io, l);
 		close(l->fd);
 	}
 	l->fd = -1;

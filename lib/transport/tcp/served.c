@@ -319,7 +319,8 @@ static int take_request(struct te_served *c, const struct te_transport_env *env,
 	c->in_at += TE_TCP_HEADER;
 	if (op == TE_TCP_WRITE) {
 		begin_write(c, w, region, &r);
-		return GO_ON;
+		/* v1 WRITEs have no replies that would end a burst. */
+		return w->ncopies == TE_SERVED_REQUESTS ? run_copies(c, w) : GO_ON;
 	}
 	if (c->appetite == TE_SERVED_FRUGAL)
 		c->appetite = TE_SERVED_HEADERS;

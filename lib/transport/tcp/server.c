@@ -91,6 +91,9 @@ static void drop(struct worker *w, struct te_served *c)
 	atomic_fetch_sub_explicit(&w->server->total, 1, memory_order_relaxed);
 	if (w->hot == c)
 		w->hot = NULL;
+	/* Not left to close(): a forked process may still have the socket, and its events would go
+	 * on. */
+	epoll_ctl(w->epoll, EPOLL_CTL_DEL, c->fd, NULL);
 	te_served_free(c);
 }
 
