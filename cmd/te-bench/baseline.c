@@ -12,7 +12,7 @@
 
 #include "raw.h"
 
-enum { PAIRS_MIN = 8, PATHS_MAX = 256, FDS_MAX = 4096 };
+enum { PAIRS_MIN = 8, FDS_MAX = 4096 };
 static const double round_seconds = 0.2;
 
 /* ---- which limit ----------------------------------------------------------------------------- */
@@ -70,22 +70,6 @@ static int count_connections(const struct session *s)
 	return n ? n : 1;
 }
 
-/* shm says in its path whether the target's memory could be mapped. */
-static enum raw_kind kind_of_shm(struct te_engine *e)
-{
-	struct te_path *paths = calloc(PATHS_MAX, sizeof(*paths));
-	enum raw_kind kind = RAW_COPY;
-	int n = paths ? te_engine_paths(e, paths, PATHS_MAX) : 0, i;
-
-	for (i = 0; i < n && i < PATHS_MAX; i++) {
-		if (strcmp(paths[i].transport, "shm") == 0 &&
-		    !strstr(paths[i].remote, "shared memory"))
-			kind = RAW_VM;
-	}
-	free(paths);
-	return kind;
-}
-
 /* The one transport of all segments. */
 static const char *transport_of(const struct session *s)
 {
@@ -112,7 +96,9 @@ static int pick_limit(const struct crew *c, struct raw_spec *spec, struct te_err
 	if (t && strcmp(t, "local") == 0) {
 		spec->kind = RAW_COPY;
 	} else if (t && strcmp(t, "shm") == 0) {
-		spec->kind = kind_of_shm(c->session->engine);
+		/* What the kernel gives two processes, whether or not the target's memory can be
+		 * mapped. */
+		spec->kind = RAW_VM;
 	} else if (t && strcmp(t, "tcp") == 0) {
 		n = count_connections(c->session);
 		if (n < 0)
