@@ -1,132 +1,14 @@
 /* test_tcp_client.c - our tcp initiator against peers that are slow, old, strict, broken or dead.
  */
-#include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
 
-#include "host/sock.h"
-#include "tcp_rig.h"
-#include "transport/tcp/wire.h"
-
-enum {
-	STORE = 1 << 20,
-	FAR = 0x10000
-}; /* the peer's memory, and the address it pretends to have */
-
-struct script {
-	void (*serve)(struct script *s, int fd, int nth); /* closes nothing */
-	unsigned port;
-	int listener, gate[2]; /* a byte in gate lets through whoever waits there */
-	pthread_t thread;
-	pthread_mutex_t turn;
-	_Atomic int accepted, open, most, early;
-	_Atomic bool stop;
-	char *store, *view; /* the same pages */
-};
+#include "tcp_script.h"
 
 static struct script peer;
 static struct rig source;
 
-static uint64_t soon(void)
-{
-	return te_now() + 10 * TE_NSEC_PER_SEC;
-}
-
-/* ---- the peer ---- */
-
-struct connection {
-	struct script *s;
-	int fd, nth;
-};
-
-static void *run_connection(void *arg)
-{
-	struct connection *c = arg;
-	int open = atomic_fetch_add(&c->s->open, 1) + 1;
-
-	for (int most = c->s->most; open > most;)
-		if (atomic_compare_exchange_weak(&c->s->most, &most, open))
-			break;
-	c->s->serve(c->s, c->fd, c->nth);
-	/* Before the client can see it and connect again. */
-	atomic_fetch_sub(&c->s->open, 1);
-	close(c->fd);
-	free(c);
-	return NULL;
-}
-
-static void *run_script(void *arg)
-{
-	struct script *s = arg;
-
-	while (!atomic_load(&s->stop)) {
-		struct pollfd p = { .fd = s->listener, .events = POLLIN };
-		struct connection *c;
-		pthread_t t;
-		int fd;
-
-		if (poll(&p, 1, 20) <= 0)
-			continue;
-		fd = te_sock_accept(s->listener, NULL);
-		if (fd < 0)
-			continue;
-		c = malloc(sizeof(*c));
-		*c = (struct connection){ s, fd, atomic_fetch_add(&s->accepted, 1) };
-		pthread_create(&t, NULL, run_connection, c);
-		pthread_detach(t);
-	}
-	return NULL;
-}
-
-static bool take(int fd, struct te_tcp_request *r)
-{
-	uint8_t h[TE_TCP_HEADER];
-
-	if (te_sock_recv(fd, h, sizeof(h), soon()))
-		return false;
-	*r = te_tcp_get_request(h);
-	return true;
-}
-
-static void say(int fd, uint32_t code)
-{
-	uint64_t status = te_tcp_status(code);
-
-	te_sock_send(fd, &status, sizeof(status), soon());
-}
-
-/* Waits for the test to say go, or for the end of the test. */
-static void wait_at_gate(struct script *s)
-{
-	struct pollfd p = { .fd = s->gate[0], .events = POLLIN };
-	char c;
-
-	if (poll(&p, 1, 10000) == 1)
-		(void)!read(s->gate[0], &c, 1);
-}
-
-static void open_gate(void)
-{
-	(void)!write(peer.gate[1], "", 1);
-}
-
-/* Orders what connections do one after the other: a sanitizer does not see it go through sockets.
- */
-static void in_turn(struct script *s)
-{
-	pthread_mutex_lock(&s->turn);
-	pthread_mutex_unlock(&s->turn);
-}
-
-static void move_bytes(struct script *s, int fd, const struct te_tcp_request *r)
-{
-	in_turn(s);
-	if ((r->opcode & ~TE_TCP_V2) == TE_TCP_WRITE)
-		te_sock_recv(fd, s->store + (r->addr - FAR), r->size, soon());
-	else
-		te_sock_send(fd, s->store + (r->addr - FAR), r->size, soon());
-	in_turn(s);
-}
+/* ---- peers ---- */
 
 static void serve_v2(struct script *s, int fd, int nth)
 {
@@ -297,7 +179,7 @@ static void end(void)
 	te_transport_tcp.peer_close(source.peer);
 	source.peer = NULL;
 	while (atomic_load(&peer.open) && te_now() < until) {
-		open_gate();
+		open_gate(&peer);
 		sched_yield();
 	}
 	while (poll(&p, 1, 0) == 1)
@@ -511,7 +393,7 @@ static void v1_write_waits(void)
 	rig_add(&source, b, TE_WRITE, source.mem, FAR, 100);
 	rig_submit(&source, b);
 	ok(!rig_wait(&source, b, true, 0.3), "a v1 WRITE is not done when it is sent");
-	open_gate();
+	open_gate(&peer);
 	ok(rig_wait(&source, b, true, 5) && !b->slices[0].status &&
 		   !memcmp(source.mem, peer.view, 100),
 	   "but when it is applied");
@@ -574,7 +456,7 @@ static void cancelled(void)
 	rig_submit(&source, b);
 	atomic_store(&b->cancelled, true);
 	for (int i = 0; i < 4; i++)
-		open_gate();
+		open_gate(&peer);
 	ok(rig_wait(&source, b, true, 5) && rig_count(b, -ECANCELED) >= 16 &&
 		   rig_count(b, 0) + rig_count(b, -ECANCELED) == 20,
 	   "%zu of 20 cancelled before they were sent", rig_count(b, -ECANCELED));
@@ -594,13 +476,7 @@ static void plain(void)
 int main(void)
 {
 	rig_open(&source);
-	pthread_mutex_init(&peer.turn, NULL);
-	peer.store = rig_map(STORE, &peer.view);
-	peer.listener = te_sock_listen("127.0.0.1", 0, 100, NULL);
-	peer.port = te_sock_port(peer.listener);
-	if (pipe(peer.gate))
-		return 1;
-	pthread_create(&peer.thread, NULL, run_script, &peer);
+	script_open(&peer);
 	plain();
 	drops();
 	refused_among_others();
@@ -613,9 +489,7 @@ int main(void)
 	one_shot();
 	cancelled();
 	unreachable();
-	atomic_store(&peer.stop, true);
-	pthread_join(peer.thread, NULL);
-	close(peer.listener);
+	script_close(&peer);
 	rig_close(&source);
 	return tap_end();
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "transport/tcp/payload.h"
 #include "transport/tcp/served.h"
 #include "te_conf.h"
 #include "te_log.h"
@@ -162,8 +163,11 @@ static int answer(struct te_served *c, struct te_served_scratch *w)
 		return rc;
 	while (c->out_at < c->out_end) {
 		struct msghdr msg = { .msg_iov = w->iov, .msg_iovlen = gather(c, w) };
-		ssize_t n = sendmsg(c->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+		ssize_t n;
 
+		te_payload_begin();
+		n = sendmsg(c->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+		te_payload_end();
 		if (n < 0 && errno == EINTR)
 			continue;
 		c->blocked = n < 0 && errno == EAGAIN;
@@ -253,7 +257,9 @@ static void copy(struct te_served_scratch *w, const struct te_region *region, ui
 	void *dest = (void *)(uintptr_t)to;
 
 	if (is_solid(region)) {
+		te_payload_begin();
 		memcpy(dest, from, n);
+		te_payload_end();
 		return;
 	}
 	w->copy_from[w->ncopies] =
@@ -397,7 +403,9 @@ static int read_payload(struct te_served *c, struct te_served_scratch *w)
 	next = make_room(c, w);
 	iov[0] = (struct iovec){ .iov_base = (void *)(uintptr_t)c->to, .iov_len = c->left };
 	iov[1] = (struct iovec){ .iov_base = c->in, .iov_len = next };
+	te_payload_begin();
 	n = readv(c->fd, iov, 2);
+	te_payload_end();
 	rc = took(c, n, c->left + next, "payload");
 	if (rc != GO_ON || n < 0)
 		return rc;

@@ -40,7 +40,7 @@ struct worker {
 	pthread_mutex_t
 		lock; /* list and count: the accepting worker adds and looks for idle ones */
 	struct te_served *list;
-	unsigned count;
+	_Atomic unsigned count;
 
 	/* The worker thread's own. */
 	struct te_served *ready, **ready_end;
@@ -73,7 +73,7 @@ static void link_in(struct worker *w, struct te_served *c)
 	if (c->next)
 		c->next->prev = c;
 	w->list = c;
-	w->count++;
+	atomic_fetch_add_explicit(&w->count, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -86,7 +86,7 @@ static void drop(struct worker *w, struct te_served *c)
 		w->list = c->next;
 	if (c->next)
 		c->next->prev = c->prev;
-	w->count--;
+	atomic_fetch_sub_explicit(&w->count, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&w->lock);
 	atomic_fetch_sub_explicit(&w->server->total, 1, memory_order_relaxed);
 	if (w->hot == c)
@@ -221,13 +221,10 @@ static void adopt(struct te_tcp_server *s, int fd)
 		close(fd);
 		return;
 	}
-	for (unsigned i = 1; i < s->nworkers; i++) {
-		/* A stale count only spreads less evenly. */
-		pthread_mutex_lock(&s->workers[i].lock);
-		if (s->workers[i].count < w->count)
+	for (unsigned i = 1; i < s->nworkers; i++)
+		if (atomic_load_explicit(&s->workers[i].count, memory_order_relaxed) <
+		    atomic_load_explicit(&w->count, memory_order_relaxed))
 			w = &s->workers[i];
-		pthread_mutex_unlock(&s->workers[i].lock);
-	}
 	te_tcp_tune(fd);
 	atomic_fetch_add_explicit(&s->total, 1, memory_order_relaxed);
 	link_in(w, c);
