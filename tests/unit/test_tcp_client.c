@@ -1,5 +1,4 @@
-/* test_tcp_client.c - our tcp initiator against peers that are slow, old, strict, broken or dead.
- */
+/* test_tcp_client.c - our initiator against slow, old, strict, broken and dead peers. */
 #include <stdio.h>
 #include <sys/socket.h>
 

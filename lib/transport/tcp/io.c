@@ -1,5 +1,4 @@
-/* io.c - the I/O thread of tcp's initiating side: drives lanes that nobody else drives, and the
- * clock. */
+/* io.c - the I/O thread of initiators: drives lanes that nobody drives, and the clock. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>

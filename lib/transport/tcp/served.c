@@ -1,5 +1,4 @@
-/* served.c - one accepted connection: requests in, bytes between socket and regions, replies out.
- */
+/* served.c - one accepted connection: requests in, bytes to and from regions, replies out. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
