@@ -1,5 +1,4 @@
-/* test_tcp_server.c - what a foreign initiator sees of our tcp server, byte by byte
- * (wire/examples 2.2). */
+/* test_tcp_server.c - what a foreign initiator sees of our server (wire/examples.md 2.2). */
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>

@@ -1,5 +1,4 @@
-/* io.h - the I/O thread of tcp's initiating side: drives lanes that nobody else drives, and the
- * clock. */
+/* io.h - the I/O thread of initiators: drives lanes that nobody drives, and the clock. */
 #ifndef TE_TCP_IO_H
 #define TE_TCP_IO_H
 

@@ -1,5 +1,4 @@
-/* peer.c - a segment reached over tcp: its lanes, which slice takes which, and threads that help.
- */
+/* peer.c - a segment over tcp: its lanes, which slice takes which, and threads that help. */
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
