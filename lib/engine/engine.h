@@ -229,7 +229,7 @@ int te_batch_keep_peer(struct te_batch *b, struct te_peer *p);
 /* task.c */
 void te_task_done(struct te_sink *sink, struct te_slice *list, const struct te_err *why);
 /* Slices that never reached a transport, or whose retries are used up, end here. */
-void te_task_finish(struct te_engine *e, struct te_slice *list, const struct te_err *why);
+void te_task_finish(struct te_slice *list, const struct te_err *why);
 /* End t if it has not ended; true if this call did it. */
 bool te_task_end(struct te_task *t, enum te_state state, int error, const struct te_err *why,
 		 uint64_t now);

@@ -78,7 +78,8 @@ static int make_ranges(const struct te_desc *d, struct te_range **out, struct te
 	return 0;
 }
 
-/* seg->lock held. *hint: index that matched last. */
+/* seg->lock held. *hint: index that matched last. Not te_desc_covers(), which takes two
+   registrations that touch for one: the target would refuse a range across both. */
 static bool covered(const struct te_seg *seg, uint64_t addr, uint64_t len, size_t *hint)
 {
 	size_t lo = 0, hi = seg->nranges;
@@ -235,15 +236,15 @@ static void redispatch(struct te_seg *seg, struct te_slice *chain, const struct 
 		te_fail(&reason, -EFAULT, "range %#llx+%llu is not registered in segment '%s'%s%s",
 			(unsigned long long)lost->remote, (unsigned long long)lost->len, seg->name,
 			why->code ? " any more: " : "", why->code ? why->msg : "");
-		te_task_finish(seg->e, lost, &reason);
+		te_task_finish(lost, &reason);
 	}
 	if (send)
 		te_seg_dispatch(seg, send);
 }
 
 /* why: what failed before (code 0: the address was unknown); err: what fails now. */
-static void give_up(struct te_seg *seg, struct te_slice *chain, int status,
-		    const struct te_err *why, const struct te_err *err)
+static void give_up(struct te_slice *chain, int status, const struct te_err *why,
+		    const struct te_err *err)
 {
 	struct te_err both;
 
@@ -252,7 +253,7 @@ static void give_up(struct te_seg *seg, struct te_slice *chain, int status,
 			err->msg);
 	for (struct te_slice *s = chain; s; s = s->next)
 		s->status = why->code ? why->code : status;
-	te_task_finish(seg->e, chain, why->code ? &both : err);
+	te_task_finish(chain, why->code ? &both : err);
 }
 
 static void *refresh_main(void *arg)
@@ -269,7 +270,7 @@ static void *refresh_main(void *arg)
 		if (r < 0 && r != -ENOENT && why.code && !seg->e->p2p) {
 			te_info("segment '%s': no fresh descriptor: %s", seg->name, err.msg);
 		} else if (r < 0) {
-			give_up(seg, chain, r, &why, &err);
+			give_up(chain, r, &why, &err);
 			continue;
 		}
 		redispatch(seg, chain, &why);
@@ -309,7 +310,7 @@ void te_seg_park(struct te_seg *seg, struct te_slice *chain, const struct te_err
 			strerror(-r));
 		for (struct te_slice *s = chain; s; s = s->next)
 			s->status = r;
-		te_task_finish(seg->e, chain, &err);
+		te_task_finish(chain, &err);
 	}
 }
 
@@ -328,14 +329,14 @@ static bool keep_peer(struct te_slice *chain, struct te_peer *p)
 	return true;
 }
 
-static void out_of_memory(struct te_seg *seg, struct te_slice *chain)
+static void out_of_memory(struct te_slice *chain)
 {
 	struct te_err err;
 
 	te_fail(&err, -ENOMEM, "out of memory");
 	for (struct te_slice *s = chain; s; s = s->next)
 		s->status = -ENOMEM;
-	te_task_finish(seg->e, chain, &err);
+	te_task_finish(chain, &err);
 }
 
 void te_seg_dispatch(struct te_seg *seg, struct te_slice *chain)
@@ -367,7 +368,7 @@ void te_seg_dispatch(struct te_seg *seg, struct te_slice *chain)
 	if (send && keep_peer(send, p))
 		p->ops->submit(p, send);
 	else if (send)
-		out_of_memory(seg, send);
+		out_of_memory(send);
 	te_peer_put(seg->e, p);
 }
 

@@ -196,12 +196,11 @@ static void account(struct run *r, struct te_slice *s, const struct te_err *why,
 	r->ended += ended;
 }
 
-void te_task_finish(struct te_engine *e, struct te_slice *list, const struct te_err *why)
+void te_task_finish(struct te_slice *list, const struct te_err *why)
 {
 	struct run run = { 0 };
 	uint64_t now = te_now();
 
-	(void)e;
 	for (struct te_slice *s = list, *next; s; s = next) {
 		next = s->next; /* s may be gone once its batch is told */
 		account(&run, s, why, now);

@@ -103,16 +103,6 @@ static int run_copies(struct te_served *c, struct te_served_scratch *w)
 
 /* ---- replies ---- */
 
-static unsigned add_iov(struct iovec *iov, unsigned n, const void *base, uint64_t len)
-{
-	if (n && (const char *)iov[n - 1].iov_base + iov[n - 1].iov_len == base) {
-		iov[n - 1].iov_len += len;
-		return n;
-	}
-	iov[n] = (struct iovec){ .iov_base = (void *)(uintptr_t)base, .iov_len = len };
-	return n + 1;
-}
-
 static unsigned gather(const struct te_served *c, struct te_served_scratch *w)
 {
 	uint64_t skip = c->out_off;
@@ -124,12 +114,12 @@ static unsigned gather(const struct te_served *c, struct te_served_scratch *w)
 
 		if (skip < status) {
 			w->status[i] = te_tcp_status(r->code);
-			n = add_iov(w->iov, n, (char *)&w->status[i] + skip, status - skip);
+			n = te_tcp_add_iov(w->iov, n, (char *)&w->status[i] + skip, status - skip);
 			skip = status;
 		}
 		if (r->len > skip - status)
-			n = add_iov(w->iov, n, (char *)(uintptr_t)r->addr + (skip - status),
-				    r->len - (skip - status));
+			n = te_tcp_add_iov(w->iov, n, (char *)(uintptr_t)r->addr + (skip - status),
+					   r->len - (skip - status));
 	}
 	return n;
 }

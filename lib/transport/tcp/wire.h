@@ -12,6 +12,7 @@
 #include <endian.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 #include <string.h>
 
 enum { TE_TCP_HEADER = 24, TE_TCP_STATUS = 8, TE_TCP_VERSION = 2 };
@@ -62,6 +63,17 @@ static inline bool te_tcp_status_is_valid(uint64_t wire)
 static inline uint32_t te_tcp_status_code(uint64_t wire)
 {
 	return (uint32_t)le64toh(wire);
+}
+
+/* Append to a vector, or lengthen its last part when base follows it. The new number of parts. */
+static inline unsigned te_tcp_add_iov(struct iovec *iov, unsigned n, const void *base, uint64_t len)
+{
+	if (n && (const char *)iov[n - 1].iov_base + iov[n - 1].iov_len == base) {
+		iov[n - 1].iov_len += len;
+		return n;
+	}
+	iov[n] = (struct iovec){ .iov_base = (void *)(uintptr_t)base, .iov_len = len };
+	return n + 1;
 }
 
 #endif

@@ -40,16 +40,6 @@ static uint64_t reply_len(const struct te_lane *l, const struct te_slice *s)
 	return status_len(l) + (s->op == TE_READ ? s->len : is_confirmed(l, s) ? 1 : 0);
 }
 
-static unsigned add_iov(struct iovec *iov, unsigned n, const void *base, uint64_t len)
-{
-	if (n && (const char *)iov[n - 1].iov_base + iov[n - 1].iov_len == base) {
-		iov[n - 1].iov_len += len;
-		return n;
-	}
-	iov[n] = (struct iovec){ .iov_base = (void *)(uintptr_t)base, .iov_len = len };
-	return n + 1;
-}
-
 /* ---- out ---- */
 
 struct out {
@@ -68,7 +58,7 @@ static void add_header(struct out *o, uint64_t size, uint64_t addr, unsigned opc
 		return;
 	}
 	te_tcp_put_request(h, size, addr, opcode);
-	o->niov = add_iov(o->iov, o->niov, h + *skip, TE_TCP_HEADER - *skip);
+	o->niov = te_tcp_add_iov(o->iov, o->niov, h + *skip, TE_TCP_HEADER - *skip);
 	o->bytes += TE_TCP_HEADER - *skip;
 	*skip = 0;
 }
@@ -86,7 +76,7 @@ static void add_request(const struct te_lane *l, struct out *o, const struct te_
 	add_header(o, s->len, s->remote, TE_TCP_WRITE | version, &skip);
 	part = MIN(s->len - MIN(s->len, skip), SEND_BYTES);
 	if (part)
-		o->niov = add_iov(o->iov, o->niov, (char *)s->local + skip, part);
+		o->niov = te_tcp_add_iov(o->iov, o->niov, (char *)s->local + skip, part);
 	o->bytes += part;
 	if (skip + part < s->len)
 		return;
@@ -221,15 +211,15 @@ static void expect(const struct te_lane *l, struct in *in)
 		if (i == 0)
 			in->status[0] = l->part;
 		if (skip < head) {
-			in->niov = add_iov(in->iov, in->niov, (char *)&in->status[i] + skip,
-					   head - skip);
+			in->niov = te_tcp_add_iov(in->iov, in->niov, (char *)&in->status[i] + skip,
+						  head - skip);
 			in->bytes += head - skip;
 			skip = head;
 		}
 		skip -= head;
 		body = MIN(body - skip, RECV_BYTES);
 		if (body)
-			in->niov = add_iov(in->iov, in->niov, to + skip, body);
+			in->niov = te_tcp_add_iov(in->iov, in->niov, to + skip, body);
 		in->bytes += body;
 	}
 }
@@ -302,7 +292,7 @@ bool te_lane_recv(struct te_lane *l)
 
 		expect(l, &in);
 		if (!in.niov) /* one-shot WRITE: only the end can come */
-			in.niov = add_iov(in.iov, 0, &nothing, 1);
+			in.niov = te_tcp_add_iov(in.iov, 0, &nothing, 1);
 		msg.msg_iovlen = in.niov;
 		n = recvmsg(l->fd, &msg, MSG_DONTWAIT);
 		if (n < 0 && errno == EINTR)
