@@ -83,6 +83,14 @@ static bool parse(const struct te_conf_var *var, const char *s, union value *out
 	return false;
 }
 
+static void store_choice(const struct te_conf_var *var, int64_t v, void *field)
+{
+	if (var->size == sizeof(bool))
+		*(bool *)field = v;
+	else
+		*(int64_t *)field = v;
+}
+
 static void store(const struct te_conf_var *var, union value v, struct te_conf *conf)
 {
 	void *field = (char *)conf + var->off;
@@ -100,7 +108,8 @@ static void store(const struct te_conf_var *var, union value v, struct te_conf *
 		*(bool *)field = v.on;
 		break;
 	case TE_CONF_CHOICE:
-		break; /* none is stored so far: a test over the table looks */
+		store_choice(var, v.num < 0 ? -1 : var->stored[v.num], field);
+		break;
 	case TE_CONF_LEVEL:
 		*(enum te_log_level *)field = (enum te_log_level)v.num;
 		break;
@@ -269,7 +278,8 @@ int te_conf_check(const struct te_conf *conf, const char *protocol, struct te_er
 		const char *name, *protocol, *lacks;
 	} force[] = {
 		{ conf->force_tcp, "MC_FORCE_TCP", "tcp", NULL },
-		{ conf->force_hca, "MC_FORCE_HCA", "rdma", "RDMA" },
+		/* Whether there is a device shows when the engine opens. */
+		{ conf->force_hca, "MC_FORCE_HCA", "rdma", NULL },
 		{ conf->force_mnnvl, "MC_FORCE_MNNVL", "nvlink", "NVLink" },
 		{ conf->intranode_nvlink, "MC_INTRA_NVLINK (MC_INTRANODE_NVLINK)", "nvlink_intra",
 		  "NVLink" },

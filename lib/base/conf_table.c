@@ -22,9 +22,9 @@
 	{                                                                                          \
 		ROW(n, d, h), .kind = TE_CONF_SWITCH, .use = TE_CONF_UNUSED                        \
 	}
-#define UNUSED_CHOICE(n, d, w, h)                                                                  \
+#define CHOICE(n, d, w, v, f, h)                                                                   \
 	{                                                                                          \
-		ROW(n, d, h), .kind = TE_CONF_CHOICE, .use = TE_CONF_UNUSED, .words = w            \
+		ROW(n, d, h), .kind = TE_CONF_CHOICE, .words = w, .stored = v, FIELD(f)            \
 	}
 #define POSITIVE(n, d, f, h)                                                                       \
 	{                                                                                          \
@@ -34,16 +34,17 @@
 	{                                                                                          \
 		ROW(n, "", h), .kind = TE_CONF_TEXT, FIELD(f)                                      \
 	}
-#define UNUSED_TEXT(n, h)                                                                          \
-	{                                                                                          \
-		ROW(n, "", h), .kind = TE_CONF_TEXT, .use = TE_CONF_UNUSED                         \
-	}
 #define SECRET(n, f, h)                                                                            \
 	{                                                                                          \
 		ROW(n, "", h), .kind = TE_CONF_SECRET, FIELD(f)                                    \
 	}
 
 #define TIB ((int64_t)1 << 40)
+
+/* What the words of a choice are stored as. */
+static const int64_t mtus[] = { 512, 1024, 2048, 4096 };
+static const int64_t fifo_first[] = { true, false };
+static const int64_t no_yes[] = { 0, 1, 0, 1, 0, 1, 0, 1, 0, 1 };
 
 const struct te_conf_var te_conf_vars[] = {
 	/* metadata */
@@ -97,11 +98,9 @@ const struct te_conf_var te_conf_vars[] = {
 	/* transfers */
 	POSITIVE("MC_TRANSFER_TIMEOUT", "30", transfer_timeout_s,
 		 "seconds without progress after which a transfer times out"),
-	{ ROW("MC_SLICE_SIZE", "65536", "bytes of a slice (rdma)"), .kind = TE_CONF_INT,
-	  .use = TE_CONF_UNUSED, .min = 1, .max = TIB, FIELD(slice_size) },
-	{ ROW("MC_FRAGMENT_RATIO", "4",
-	      "a last piece up to slice/RATIO joins the slice before; below the slice size (rdma)"),
-	  .kind = TE_CONF_INT, .use = TE_CONF_UNUSED, .min = 1, .max = TIB, FIELD(fragment_ratio) },
+	INT("MC_SLICE_SIZE", "65536", 1, TIB, slice_size, "bytes of a slice (rdma)"),
+	INT("MC_FRAGMENT_RATIO", "4", 1, TIB, fragment_ratio,
+	    "a last piece up to slice/RATIO joins the slice before; below the slice size (rdma)"),
 	INT("MC_RETRY_CNT", "9", 1, 127, retry_cnt, "tries of a slice in all"),
 	INT("MC_SLICE_TIMEOUT", "0", 0, 65535, slice_timeout_s,
 	    "seconds after which a slice has timed out; 0: off"),
@@ -134,59 +133,67 @@ const struct te_conf_var te_conf_vars[] = {
 	INT("MC_TE_METRIC_INTERVAL_SECONDS", "5", 1, 86400, metric_interval_s, "so often"),
 
 	/* rdma */
-	UNUSED_INT("MC_NUM_CQ_PER_CTX", "1", 1, 255, "completion queues of a NIC"),
-	UNUSED_INT("MC_NUM_COMP_CHANNELS_PER_CTX", "1", 1, 255, "completion channels of a NIC"),
-	UNUSED_INT("MC_IB_PORT", "1", 1, 255, "port of each NIC"),
+	INT("MC_NUM_CQ_PER_CTX", "1", 1, 255, num_cq, "completion queues of a NIC"),
+	INT("MC_NUM_COMP_CHANNELS_PER_CTX", "1", 1, 255, num_comp_channels,
+	    "completion channels of a NIC"),
+	INT("MC_IB_PORT", "1", 1, 255, ib_port, "port of each NIC"),
 	{ ROW("MC_GID_INDEX", "-1", "GID of each NIC; -1: chosen"), .alias = "NCCL_IB_GID_INDEX",
-	  .kind = TE_CONF_INT, .use = TE_CONF_UNUSED, .min = -1, .max = 255 },
-	UNUSED_INT("MC_AUTO_GID_MAX_RETRIES", "2", 0, 16,
-		   "other GIDs tried when the chosen one fails"),
-	UNUSED_INT("MC_PKEY_INDEX", "0", 0, 65535, "partition key of a queue pair"),
-	UNUSED_INT("MC_IB_TC", "-1", -1, 255, "traffic class; -1: not set"),
-	UNUSED_INT("MC_IB_SL", "-1", -1, 15, "service level; -1: not set"),
-	UNUSED_INT("MC_IB_PCI_RELAXED_ORDERING", "0", 0, 2,
-		   "PCI relaxed ordering: 0 off, 1 on, 2 where it is supported"),
-	UNUSED_INT("MC_MAX_CQE_PER_CTX", "4096", 1, 65535, "entries of a completion queue"),
-	UNUSED_INT("MC_MAX_EP_PER_CTX", "65536", 1, 65536, "endpoints of a NIC"),
-	UNUSED_INT("MC_NUM_QP_PER_EP", "2", 1, 255,
-		   "queue pairs of an endpoint; both sides need the same"),
-	UNUSED_INT("MC_MAX_SGE", "4", 1, 65535,
-		   "scatter entries of a request, cut to what the NIC can"),
-	UNUSED_INT("MC_MAX_WR", "256", 1, 65535,
-		   "requests in a queue pair, cut to what the NIC can"),
-	UNUSED_INT("MC_MAX_INLINE", "64", 0, 65535,
-		   "inline bytes of a request, cut to what the NIC can"),
-	UNUSED_CHOICE("MC_MTU", "4096", "512|1024|2048|4096",
-		      "largest path MTU, cut to what the NIC can"),
-	UNUSED_INT("MC_WORKERS_PER_CTX", "2", 1, 8, "threads of a NIC"),
-	UNUSED_INT("MC_MAX_MR_SIZE", "1099511627776", 1, INT64_MAX,
-		   "largest memory region, cut to what the NIC can"),
-	UNUSED_INT("MC_CONN_PAUSE_TTL_MS", "0", 0, 600000,
-		   "milliseconds without reconnection to a peer that failed"),
-	UNUSED_INT("MC_RDMA_RAIL_PAUSE_SECONDS", "30", 1, 3599,
-		   "seconds that a path which failed is avoided"),
-	UNUSED_SWITCH("MC_ENABLE_DEST_DEVICE_AFFINITY", "0",
-		      "prefer the peer's NIC of the same name"),
-	UNUSED_SWITCH("MC_ENABLE_HCA_PEER_AFFINITY", "0",
-		      "choose the peer's NIC by MC_NIC_PEER_AFFINITY"),
-	UNUSED_TEXT("MC_NIC_PEER_AFFINITY", "rules LOCAL=PEER,PEER;..."),
-	UNUSED_SWITCH("MC_LOG_RDMA_SLICE_AFFINITY", "0", "log the NICs of each slice"),
-	UNUSED_SWITCH("MC_TRACK_RDMA_POSTED_SLICES", "0", "keep a list of posted slices"),
-	UNUSED_INT("MC_ENABLE_PARALLEL_REG_MR", "-1", -1, 1,
-		   "register on all NICs side by side: 0 no, 1 yes, -1 automatic"),
-	UNUSED_CHOICE("MC_ENDPOINT_STORE_TYPE", "SIEVE", "FIFO|SIEVE",
-		      "which endpoint gives way when there are too many"),
-	UNUSED_SWITCH("MC_PATH_ROUNDROBIN", "0", "NICs in turn instead of at random"),
-	UNUSED_TEXT("MC_MLX5_QP_UDP_SPORTS", "UDP source ports of queue pairs (mlx5)"),
-	UNUSED_SWITCH("MC_MLX5_QP_LAG_PORT_BALANCE", "0",
-		      "spread queue pairs over LAG ports (mlx5)"),
-	UNUSED_TEXT("MC_RDMA_BIND_ADDRESS", "address in the names of our NICs, P2P only"),
-	UNUSED_CHOICE("WITH_NVIDIA_PEERMEM", "", "0|1|false|true|off|on|no|yes|disable|enable",
-		      "GPU memory: 1 ibv_reg_mr, 0 DMA-BUF; unset: DMA-BUF first"),
+	  .kind = TE_CONF_INT, .min = -1, .max = 255, FIELD(gid_index) },
+	INT("MC_AUTO_GID_MAX_RETRIES", "2", 0, 16, auto_gid_max_retries,
+	    "other GIDs tried when the chosen one fails"),
+	INT("MC_PKEY_INDEX", "0", 0, 65535, pkey_index, "partition key of a queue pair"),
+	INT("MC_IB_TC", "-1", -1, 255, ib_tc, "traffic class; -1: not set"),
+	INT("MC_IB_SL", "-1", -1, 15, ib_sl, "service level; -1: not set"),
+	INT("MC_IB_PCI_RELAXED_ORDERING", "0", 0, 2, relaxed_ordering,
+	    "PCI relaxed ordering: 0 off, 1 on, 2 where it is supported"),
+	INT("MC_MAX_CQE_PER_CTX", "4096", 1, 65535, max_cqe, "entries of a completion queue"),
+	INT("MC_MAX_EP_PER_CTX", "65536", 1, 65536, max_ep, "endpoints of a NIC"),
+	INT("MC_NUM_QP_PER_EP", "2", 1, 255, num_qp,
+	    "queue pairs of an endpoint; both sides need the same"),
+	INT("MC_MAX_SGE", "4", 1, 65535, max_sge,
+	    "scatter entries of a request, cut to what the NIC can"),
+	INT("MC_MAX_WR", "256", 1, 65535, max_wr,
+	    "requests in a queue pair, cut to what the NIC can"),
+	INT("MC_MAX_INLINE", "64", 0, 65535, max_inline,
+	    "inline bytes of a request, cut to what the NIC can"),
+	CHOICE("MC_MTU", "4096", "512|1024|2048|4096", mtus, mtu,
+	       "largest path MTU, cut to what the NIC can"),
+	INT("MC_WORKERS_PER_CTX", "2", 1, 8, workers, "threads of a NIC"),
+	INT("MC_MAX_MR_SIZE", "1099511627776", 1, INT64_MAX, max_mr_size,
+	    "largest memory region, cut to what the NIC can"),
+	INT("MC_CONN_PAUSE_TTL_MS", "0", 0, 600000, conn_pause_ms,
+	    "milliseconds without reconnection to a peer that failed"),
+	INT("MC_RDMA_RAIL_PAUSE_SECONDS", "30", 1, 3599, rail_pause_s,
+	    "seconds that a path which failed is avoided"),
+	SWITCH("MC_ENABLE_DEST_DEVICE_AFFINITY", "0", dest_affinity,
+	       "prefer the peer's NIC of the same name"),
+	SWITCH("MC_ENABLE_HCA_PEER_AFFINITY", "0", hca_peer_affinity,
+	       "choose the peer's NIC by MC_NIC_PEER_AFFINITY"),
+	TEXT("MC_NIC_PEER_AFFINITY", nic_peer_affinity, "rules LOCAL=PEER,PEER;..."),
+	SWITCH("MC_LOG_RDMA_SLICE_AFFINITY", "0", log_slice_affinity, "log the NICs of each slice"),
+	SWITCH("MC_TRACK_RDMA_POSTED_SLICES", "0", track_slices, "keep a list of posted slices"),
+	INT("MC_ENABLE_PARALLEL_REG_MR", "-1", -1, 1, parallel_reg,
+	    "register on all NICs side by side: 0 no, 1 yes, -1 automatic"),
+	CHOICE("MC_ENDPOINT_STORE_TYPE", "SIEVE", "FIFO|SIEVE", fifo_first, endpoint_fifo,
+	       "which endpoint gives way when there are too many"),
+	SWITCH("MC_PATH_ROUNDROBIN", "0", path_roundrobin,
+	       "NICs in turn instead of by expected time"),
+	/* These two need the mlx5 driver's own calls, and the last one GPU memory. */
+	{ ROW("MC_MLX5_QP_UDP_SPORTS", "", "UDP source ports of queue pairs (mlx5)"),
+	  .kind = TE_CONF_TEXT, .use = TE_CONF_UNUSED, FIELD(mlx5_udp_sports) },
+	{ ROW("MC_MLX5_QP_LAG_PORT_BALANCE", "0", "spread queue pairs over LAG ports (mlx5)"),
+	  .kind = TE_CONF_SWITCH, .use = TE_CONF_UNUSED, FIELD(mlx5_lag_balance) },
+	TEXT("MC_RDMA_BIND_ADDRESS", rdma_bind_address,
+	     "address in the names of our NICs, P2P only"),
+	{ ROW("WITH_NVIDIA_PEERMEM", "",
+	      "GPU memory: 1 ibv_reg_mr, 0 DMA-BUF; unset: DMA-BUF first"),
+	  .kind = TE_CONF_CHOICE, .use = TE_CONF_UNUSED,
+	  .words = "0|1|false|true|off|on|no|yes|disable|enable", .stored = no_yes,
+	  FIELD(nvidia_peermem) },
 
 	/* topology */
-	UNUSED_TEXT("MC_TE_FILTERS", "comma list of the NICs that may be used"),
-	UNUSED_TEXT("MC_CUSTOM_TOPO_JSON", "file with a priority matrix"),
+	TEXT("MC_TE_FILTERS", te_filters, "comma list of the NICs that may be used"),
+	TEXT("MC_CUSTOM_TOPO_JSON", custom_topo_json, "file with a priority matrix"),
 
 	/* the real engine's successor */
 	UNUSED_SWITCH("MC_USE_TENT", "0", "no effect: te is one engine"),

@@ -10,7 +10,7 @@ enum te_conf_kind {
 	TE_CONF_INT,	  /* int64_t in [min, max] */
 	TE_CONF_POSITIVE, /* double > 0 */
 	TE_CONF_SWITCH,	  /* bool */
-	TE_CONF_CHOICE,	  /* one word of `words`, any case */
+	TE_CONF_CHOICE,	  /* one word of `words`, any case; int64_t or bool, -1 without a default */
 	TE_CONF_LEVEL,	  /* the same, stored as enum te_log_level */
 	TE_CONF_TEXT,
 	TE_CONF_SECRET, /* text that is never printed */
@@ -27,9 +27,10 @@ struct te_conf_var {
 	const char *help;
 	enum te_conf_kind kind;
 	enum te_conf_use use;
-	int64_t min, max;  /* TE_CONF_INT */
-	const char *words; /* choices, separated by '|' */
-	size_t off, size;  /* of the field in struct te_conf; size 0: not stored */
+	int64_t min, max;      /* TE_CONF_INT */
+	const char *words;     /* choices, separated by '|' */
+	const int64_t *stored; /* TE_CONF_CHOICE: what each word becomes in the field */
+	size_t off, size;      /* of the field in struct te_conf; size 0: not stored */
 };
 
 extern const struct te_conf_var te_conf_vars[];

@@ -204,6 +204,9 @@ static int check_options(struct te_engine *e, const struct te_engine_options *op
 
 	if (r < 0)
 		return r;
+	if (e->conf.force_hca)
+		return te_fail(err, -ENOTSUP,
+			       "MC_FORCE_HCA is set, but this build has no RDMA support");
 	if (!strcmp(protocol, "rdma"))
 		return te_fail(err, -ENOTSUP,
 			       "protocol rdma is not in this build; use auto or tcp");

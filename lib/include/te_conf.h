@@ -56,6 +56,40 @@ struct te_conf {
 	double tcp_status_timeout_s;	/* MC_TCP_STATUS_TIMEOUT_SEC */
 	int64_t tcp_lanes;		/* MC_TCP_LANES_PER_PEER: connections to one peer */
 
+	/* rdma, for each NIC; what the device cannot do cuts it down */
+	int64_t num_cq, num_comp_channels;
+	int64_t ib_port;
+	int64_t gid_index;		/* MC_GID_INDEX, -1 = chosen */
+	int64_t auto_gid_max_retries, pkey_index;
+	int64_t ib_tc, ib_sl;		/* -1 = not set */
+	int64_t relaxed_ordering;	/* 0 off, 1 on, 2 where it is supported */
+	int64_t max_cqe, max_ep;
+	int64_t num_qp;			/* MC_NUM_QP_PER_EP: queue pairs of an endpoint */
+	int64_t max_sge, max_wr, max_inline;
+	int64_t mtu;			/* bytes */
+	int64_t workers;		/* MC_WORKERS_PER_CTX: threads */
+	int64_t max_mr_size;		/* bytes */
+	int64_t parallel_reg;		/* register on all NICs side by side: 0, 1, -1 automatic */
+	bool endpoint_fifo;		/* MC_ENDPOINT_STORE_TYPE=FIFO */
+	bool track_slices;		/* MC_TRACK_RDMA_POSTED_SLICES */
+	bool mlx5_lag_balance;		/* MC_MLX5_QP_LAG_PORT_BALANCE */
+	char mlx5_udp_sports[256];	/* MC_MLX5_QP_UDP_SPORTS */
+	char rdma_bind_address[64];	/* MC_RDMA_BIND_ADDRESS */
+	int64_t nvidia_peermem;		/* WITH_NVIDIA_PEERMEM: -1 unset, 0, 1 */
+
+	/* rdma, choice of paths */
+	int64_t conn_pause_ms;		/* MC_CONN_PAUSE_TTL_MS, 0 = off */
+	int64_t rail_pause_s;		/* MC_RDMA_RAIL_PAUSE_SECONDS */
+	bool dest_affinity;		/* MC_ENABLE_DEST_DEVICE_AFFINITY */
+	bool hca_peer_affinity;		/* MC_ENABLE_HCA_PEER_AFFINITY */
+	char nic_peer_affinity[1024];	/* MC_NIC_PEER_AFFINITY */
+	bool log_slice_affinity;	/* MC_LOG_RDMA_SLICE_AFFINITY */
+	bool path_roundrobin;		/* MC_PATH_ROUNDROBIN */
+
+	/* topology */
+	char te_filters[1024];		/* MC_TE_FILTERS */
+	char custom_topo_json[512];	/* MC_CUSTOM_TOPO_JSON, a file */
+
 	/* logging and metrics */
 	enum te_log_level log_level;
 	char log_dir[256];

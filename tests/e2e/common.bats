@@ -66,7 +66,7 @@ one_line() { [ "$(wc -l <<<"$stderr")" = 1 ] || { echo "more than one line: $std
 		run -0 --separate-stderr "$c" --env
 		assert_regex "$output" 'MC_TRANSFER_TIMEOUT +7 +environment'
 		assert_regex "$output" 'MC_RETRY_CNT +9 +default +1\.\.127'
-		assert_regex "$output" 'MC_GID_INDEX .*not used by this build'
+		assert_regex "$output" 'MC_TCP_SLICE_SIZE .*not used by this build'
 		assert_regex "$output" 'MC_REDIS_PASSWORD +\(set\)'
 		refute_regex "$output$stderr" hush
 		assert_equal "$stderr" ''

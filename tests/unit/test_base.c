@@ -67,9 +67,11 @@ static void test_defaults(void)
 	   "level, switch and text defaults");
 	te_conf_each(each_default, &n);
 	ok(n == (int)te_conf_nvars && n > 75, "all %d variables are listed", n);
-	for (size_t i = 0; i < te_conf_nvars; i++)
-		if (te_conf_vars[i].kind == TE_CONF_CHOICE && te_conf_vars[i].size)
-			ok(false, "%s is stored, conf.c does not know how", te_conf_vars[i].name);
+	ok(conf.gid_index == -1 && conf.num_qp == 2 && conf.max_ep == 65536 && conf.mtu == 4096 &&
+		   conf.max_wr == 256 && conf.ib_port == 1 && !conf.relaxed_ordering,
+	   "rdma defaults");
+	ok(!conf.endpoint_fifo && conf.nvidia_peermem == -1 && conf.max_mr_size == (int64_t)1 << 40,
+	   "choices without and with a default");
 	for (size_t i = 0; i < te_conf_nvars; i++)
 		for (size_t j = 0; j < i; j++)
 			if (!strcmp(te_conf_vars[i].name, te_conf_vars[j].name))
@@ -144,9 +146,35 @@ static void test_values(void)
 	conf = read_with("MC_METADATA_SERVER", "etcd://h:1");
 	ok(!strcmp(conf.metadata_server, "etcd://h:1"), "text");
 	conf = read_with("MC_MAX_EP_PER_CTX", "65537");
-	ok(lines == 1, "variables of later transports are checked");
+	ok(lines == 1, "one more endpoint than there may be");
 	conf = read_with("MC_GID_INDEX", "3");
-	ok(!lines, "GID index");
+	ok(!lines && conf.gid_index == 3, "GID index");
+	conf = read_with("NCCL_IB_GID_INDEX", "4");
+	ok(!lines && conf.gid_index == 4, "GID index by its other name");
+}
+
+static void test_choices(void)
+{
+	static const char *const yes[] = { "1", "true", "on", "YES", "enable" };
+	static const char *const no[] = { "0", "false", "off", "no", "Disable" };
+	struct te_conf conf = read_with("MC_MTU", "1024");
+
+	ok(conf.mtu == 1024 && !lines, "MC_MTU=1024");
+	conf = read_with("MC_MTU", "1500");
+	ok(conf.mtu == 4096 && lines == 1 && strstr(last_line, "512|1024|2048|4096"),
+	   "an MTU that verbs has not");
+	conf = read_with("MC_ENDPOINT_STORE_TYPE", "FIFO");
+	ok(conf.endpoint_fifo && !lines, "FIFO");
+	conf = read_with("MC_ENDPOINT_STORE_TYPE", "sieve");
+	ok(!conf.endpoint_fifo && !lines, "SIEVE, any case");
+	for (size_t i = 0; i < ARRAY_SIZE(yes); i++) {
+		conf = read_with("WITH_NVIDIA_PEERMEM", yes[i]);
+		ok(conf.nvidia_peermem == 1 && !lines, "WITH_NVIDIA_PEERMEM=%s", yes[i]);
+		conf = read_with("WITH_NVIDIA_PEERMEM", no[i]);
+		ok(conf.nvidia_peermem == 0 && !lines, "WITH_NVIDIA_PEERMEM=%s", no[i]);
+	}
+	conf = read_with("WITH_NVIDIA_PEERMEM", "2");
+	ok(conf.nvidia_peermem == -1 && lines == 1, "a bad one counts as unset");
 }
 
 static void test_aliases(void)
@@ -220,7 +248,7 @@ static void test_each(void)
 	te_conf_each(find_entry, &e);
 	ok(!strcmp(e.value, "9") && strstr(e.origin, "invalid") && e.used, "an invalid value");
 	unsetenv("MC_RETRY_CNT");
-	e.name = "MC_IB_TC";
+	e.name = "MC_TCP_SLICE_SIZE";
 	te_conf_each(find_entry, &e);
 	ok(!e.used, "not used by this build");
 	e.name = "MC_MIN_RPC_PORT";
@@ -252,7 +280,9 @@ static void test_check(void)
 		  NULL,
 		  -EINVAL,
 		  { "MC_FORCE_MNNVL", "MC_INTRA_NVLINK" } },
-		{ { .force_hca = true }, "auto", -ENOTSUP, { "MC_FORCE_HCA", "RDMA" } },
+		{ { .force_hca = true }, NULL, 0, { "", "" } },
+		{ { .force_hca = true }, "auto", 0, { "", "" } },
+		{ { .force_hca = true }, "rdma", 0, { "", "" } },
 		{ { .force_hca = true }, "tcp", -EINVAL, { "MC_FORCE_HCA", "tcp" } },
 		{ { .force_mnnvl = true }, NULL, -ENOTSUP, { "MC_FORCE_MNNVL", "NVLink" } },
 		{ { .intranode_nvlink = true },
@@ -523,6 +553,7 @@ int main(void)
 	test_defaults();
 	test_ranges();
 	test_values();
+	test_choices();
 	test_aliases();
 	test_rules();
 	test_each();
