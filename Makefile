@@ -65,6 +65,12 @@ $(PROGS:%=$O/%): $O/progs/%: $O/tests/e2e/progs/%.o $O/libte.a
 	$(Q_LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIB_LIBS)
 progs: $(PROGS:%=$O/%)
 $O/test_http_meta: $O/cmd/te-http-meta/store.o $O/cmd/te-http-meta/events.o
+# Compared with the map that real readers use.
+$O/test_matrix: $O/tests/unit/real_map.o
+$O/test_matrix: LIB_LIBS += -lstdc++
+$O/%.o: %.cpp Makefile
+	@mkdir -p $(@D)
+	$(Q_CC)$(CXX) -fPIC $(SAN) $(CFLAGS) -MMD -MP -c -o $@ $<
 $O/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(Q_CC)$(CC) $(ALL_CFLAGS) $(if $(filter cmd/% tests/%,$<),-Icmd) -MMD -MP -c -o $@ $<

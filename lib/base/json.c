@@ -44,7 +44,8 @@ int te_json_parse(const char *text, size_t len, json_t **out, struct te_err *err
 		return te_fail(err, -EINVAL, "JSON is nested deeper than %d levels", NEST_MAX);
 	root = json_loadb(text, len, JSON_DECODE_ANY, &why);
 	if (!root)
-		return te_fail(err, -EINVAL, "invalid JSON at byte %d: %s", why.position, why.text);
+		return te_fail(err, -EINVAL, "invalid JSON at line %d, column %d: %s", why.line,
+			       why.column, why.text);
 	*out = root;
 	return 0;
 }
