@@ -17,7 +17,7 @@ SAN  := $(if $(ASAN),-fsanitize=address -fsanitize=undefined -fno-sanitize-recov
 	$(if $(TSAN),-fsanitize=thread -fno-omit-frame-pointer)
 
 # Needed by libte, then by single commands.
-PKGS     := jansson libcurl hiredis hwloc numa
+PKGS     := jansson libcurl hiredis hwloc numa libibverbs
 CMD_PKGS := jansson libmicrohttpd sqlite3
 # $(shell) once: pkg-config is slow.
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) $(CMD_PKGS))

@@ -45,7 +45,8 @@ struct te_nic_port {
 /* Names of all devices, sorted bytewise, at most max; the count. -ENOENT when this host has none (err says where it looked). */
 int te_nic_list(char names[][TE_NIC_NAME], size_t max, struct te_err *err);
 /* Ask one device about port conf->ib_port; the GID is chosen as conf->gid_index says. A down port is no error here;
-   -ENODEV: no such device (err lists those there are); -EINVAL: no such port, or a GID index beyond the table (err shows the table). */
+   -ENODEV: no such device (err lists those there are); -EINVAL: no such port, or no GID at that index (err shows the table).
+   *out has what was found out before an error: with the name set, it can be shown. */
 int te_nic_query(const struct te_conf *conf, const char *name, struct te_nic_port *out, struct te_err *err);
 /* The same from an open device. Skips `tried` (a bit for each index of gids[]) when choosing: another GID after one that failed. */
 int te_nic_query_open(const struct te_conf *conf, struct ibv_context *ctx, const uint64_t tried[TE_NIC_GIDS / 64],
@@ -59,7 +60,8 @@ const char *te_nic_gid_text(const union ibv_gid *gid, char buf[TE_GID_TEXT]);
 /* Exactly that form, else false. */
 bool te_nic_gid_parse(const char *text, union ibv_gid *gid);
 /* Could a packet reach the peer's GID from ours without a router? For IPv4-mapped GIDs by the netdev's netmask, for IPv6 by the
-   first 64 bits, for InfiniBand by the subnet prefix. */
+   first 64 bits, for InfiniBand by the subnet prefix. False when the netmask is not known, as in a foreign network namespace. Asks the kernel
+   for all addresses: once an endpoint, not once a slice. */
 bool te_nic_same_subnet(const struct te_nic_gid *own, const union ibv_gid *peer);
 
 #endif
