@@ -126,6 +126,8 @@ static char *handle(void *arg, enum te_rpc_type type, const char *body, size_t l
 		return te_notify_handle(e, body, len);
 	case TE_RPC_PROBE:
 		return te_probe_handle(e, body, len);
+	case TE_RPC_RETIRE: /* nothing to retire without rdma */
+		return NULL;
 	}
 	return NULL;
 }

@@ -13,8 +13,13 @@
 #include "te_conf.h"
 #include "te_err.h"
 
-/* First bytes up to this are types; 4..0x7f begin the JSON text of the old form. */
-enum { TYPE_MAX = TE_RPC_PROBE, REPLY_STEP = 4096 };
+enum { REPLY_STEP = 4096 };
+
+/* Other first bytes up to 0x7f begin the JSON text of the old form. */
+static bool is_type(unsigned char first)
+{
+	return first <= TE_RPC_PROBE || first == TE_RPC_RETIRE;
+}
 
 char *te_rpc_frame(enum te_rpc_type type, const char *text, size_t *len)
 {
@@ -52,9 +57,9 @@ int64_t te_rpc_decode(const char *buf, size_t len, uint64_t max_length, enum te_
 		return -EPROTO;
 	if (len < TE_RPC_HEADER + announced)
 		return (int64_t)(TE_RPC_HEADER + announced - len);
-	*type = first <= TYPE_MAX ? (enum te_rpc_type)first : TE_RPC_OLD;
-	*body = buf + TE_RPC_HEADER + (first <= TYPE_MAX);
-	*body_len = announced - (first <= TYPE_MAX);
+	*type = is_type(first) ? (enum te_rpc_type)first : TE_RPC_OLD;
+	*body = buf + TE_RPC_HEADER + is_type(first);
+	*body_len = announced - is_type(first);
 	return 0;
 }
 

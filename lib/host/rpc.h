@@ -3,7 +3,8 @@
  *
  *	u64 LE length (counts the type byte) | u8 type | JSON text, normally ending in '\n'
  *
- * The old form (v0.2.0) has no type byte; it is told apart by its first byte being > 3.
+ * The old form (v0.2.0) has no type byte; it is told apart by its first byte being > 3
+ * (no JSON text begins with 0x10, which te uses between its own).
  */
 #ifndef TE_HOST_RPC_H
 #define TE_HOST_RPC_H
@@ -17,6 +18,7 @@ struct te_err;
 
 enum te_rpc_type {
 	TE_RPC_CONNECTION = 0, TE_RPC_METADATA = 1, TE_RPC_NOTIFY = 2, TE_RPC_PROBE = 3,
+	TE_RPC_RETIRE = 0x10,		/* between te engines: an endpoint was retired (transport/rdma/shake.h) */
 	TE_RPC_OLD = 0xff,		/* connection in the old form; never a byte on the wire */
 };
 enum { TE_RPC_HEADER = 8 };

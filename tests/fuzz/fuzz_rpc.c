@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* The body ends where the frame does, and nothing behind it was asked for. */
 	if (body < buf + TE_RPC_HEADER || body + body_len != buf + have)
 		abort();
-	if (type > TE_RPC_PROBE && type != TE_RPC_OLD)
+	if (type > TE_RPC_PROBE && type != TE_RPC_RETIRE && type != TE_RPC_OLD)
 		abort();
 	return 0;
 }

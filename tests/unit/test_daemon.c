@@ -50,6 +50,8 @@ static char *reply_to(enum te_rpc_type type, const json_t *root)
 		return strdup("{\"name\":\"\",\"notify_msg\":\"success\"}");
 	case TE_RPC_PROBE:
 		return strdup("{\"status\":\"success\"}");
+	case TE_RPC_RETIRE:
+		return NULL;
 	case TE_RPC_METADATA:
 		break;
 	}
@@ -187,7 +189,7 @@ static void test_refused(void)
 		BAD("type 0xff", FRAME("\x04", "\xff{}")),
 		BAD("no body", "\x01\0\0\0\0\0\0\0\x03"),
 		BAD("malformed JSON", FRAME("\x04", "\x03{x")),
-		BAD("type 0x10 and no old form", FRAME("\x04", "\x10{}")),
+		BAD("type 0x11 and no old form", FRAME("\x04", "\x11{}")),
 		BAD("notify: a list", FRAME("\x04", "\x02[]")),
 		BAD("notify: wrong types", FRAME("\x1b", "\x02{\"name\":1,\"notify_msg\":2}")),
 		BAD("a NUL", "\x05\0\0\0\0\0\0\0\x03{}\0\n"),

@@ -221,6 +221,7 @@ static void test_frame(void)
 		{ TE_RPC_PROBE, "{}", 4, 3 },
 		{ TE_RPC_PROBE, "{\"status\":\"success\"}", 0x16, 3 },
 		{ TE_RPC_METADATA, "null", 6, 1 },
+		{ TE_RPC_RETIRE, "{\"qp_num\":[]}", 15, 0x10 },
 		{ TE_RPC_CONNECTION,
 		  "{\"local_gid\":\"\",\"local_lid\":0,\"local_nic_path\":\"\",\"payload\":\"\","
 		  "\"peer_nic_path\":\"\",\"qp_num\":[],\"reply_msg\":\"\"}",
@@ -265,8 +266,22 @@ static int64_t decode_head(uint64_t length, unsigned char first, size_t len)
 	return te_rpc_decode(buf, len, 1 << 20, &type, &body, &body_len);
 }
 
+static enum te_rpc_type decode_type(unsigned char first)
+{
+	char buf[16] = { 4 };
+	enum te_rpc_type type = TE_RPC_CONNECTION;
+	const char *body;
+	size_t body_len;
+
+	buf[8] = (char)first;
+	te_rpc_decode(buf, 12, 1 << 20, &type, &body, &body_len);
+	return type;
+}
+
 static void test_bad_frames(void)
 {
+	int old = 0;
+
 	ok(decode_head(0, 0, 8) == -EPROTO, "length 0");
 	ok(decode_head((1 << 20) + 1, 0, 8) == -EPROTO && decode_head(1 << 20, 0, 8) == 1 << 20,
 	   "the limit");
@@ -275,6 +290,11 @@ static void test_bad_frames(void)
 	ok(decode_head(4, 0x80, 9) == -EPROTO && decode_head(4, 0xff, 12) == -EPROTO,
 	   "types above 0x7f");
 	ok(decode_head(4, 9, 9) == 3 && !decode_head(4, 9, 12), "9 begins the old form");
+	for (unsigned char c = 4; c < 0x80; c++)
+		old += decode_type(c) == TE_RPC_OLD;
+	ok(old == 0x80 - 4 - 1 && decode_type(0x10) == TE_RPC_RETIRE &&
+		   decode_type(3) == TE_RPC_PROBE,
+	   "and so does every byte from 4 on but 0x10");
 	ok(!decode_head(1, 3, 9), "a frame without a body");
 }
 
