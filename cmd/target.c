@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "http.h"
+#include "matrix.h"
 #include "out.h"
 #include "te.h"
 
@@ -181,6 +182,14 @@ struct ready {
 	const struct target *target;
 };
 
+/* Where a buffer is: te says so in a member of its own, rdma calls the buffer so. */
+static const char *location_of(const struct te_desc *d, const struct te_desc_buffer *b)
+{
+	if (b->location)
+		return b->location;
+	return strcmp(d->protocol, "rdma") == 0 ? b->name : "*";
+}
+
 static json_t *ready_doc(const struct ready *r)
 {
 	json_t *buffers = json_array(), *doc;
@@ -192,7 +201,7 @@ static json_t *ready_doc(const struct ready *r)
 		json_array_append_new(buffers,
 				      json_pack("{s:I, s:I, s:s}", "addr", (json_int_t)b->addr,
 						"length", (json_int_t)b->length, "location",
-						b->location ? b->location : "*"));
+						location_of(r->desc, b)));
 	}
 	doc = json_pack("{s:s, s:s, s:s, s:i, s:i, s:o}", "segment", r->info.name,
 			"metadata_server", r->info.metadata_server, "protocol", r->info.protocol,
@@ -252,9 +261,12 @@ static void print_text(const struct ready *r)
 	printf("protocol      %s\n", r->info.protocol);
 	printf("address       %s, rpc port %u, tcp data port %u\n", r->info.host, r->info.rpc_port,
 	       r->info.tcp_data_port);
+	for (i = 0; i < d->ndevices; i++)
+		printf("%s  %-8s GID %s\n", i ? "            " : "nics        ", d->devices[i].name,
+		       d->devices[i].gid);
 	for (i = 0; i < d->nbuffers && i < SHOWN_BUFFERS; i++)
 		printf("%s  %-8s 0x%012" PRIx64 "  %s\n", i ? "            " : "buffers     ",
-		       d->buffers[i].location ? d->buffers[i].location : "*", d->buffers[i].addr,
+		       location_of(d, &d->buffers[i]), d->buffers[i].addr,
 		       out_bytes((double)d->buffers[i].length, size, sizeof(size)));
 	if (i < d->nbuffers)
 		printf("              and %zu more\n", d->nbuffers - i);
@@ -366,25 +378,6 @@ static void serve(const struct target *t)
 	}
 }
 
-/* --nic-priority-matrix names a file, as in Mooncake's programs, or is the matrix itself. */
-static int read_matrix(struct target *t, struct te_err *err)
-{
-	FILE *f;
-	size_t size = 0;
-	int rc = 0;
-
-	if (!t->matrix || t->matrix[0] == '{' || (t->protocol && strcmp(t->protocol, "tcp") == 0))
-		return 0;
-	f = fopen(t->matrix, "re");
-	if (!f)
-		return te_fail(err, -errno, "cannot open '%s': %s", t->matrix, strerror(errno));
-	if (getdelim(&t->matrix_text, &size, '\0', f) < 0)
-		rc = te_fail(err, -EINVAL, "cannot read '%s': %s", t->matrix,
-			     errno ? strerror(errno) : "it is empty");
-	fclose(f);
-	return rc;
-}
-
 static int open_engine(struct target *t, struct te_err *err)
 {
 	struct te_conf conf;
@@ -394,7 +387,7 @@ static int open_engine(struct target *t, struct te_err *err)
 		.local_server_name = t->cli.name,
 		.protocol = t->protocol,
 		.device_name = t->devices,
-		.nic_priority_matrix = t->matrix_text ? t->matrix_text : t->matrix,
+		.nic_priority_matrix = t->matrix_text,
 		.auto_discovery = t->auto_discovery,
 	};
 
@@ -415,7 +408,7 @@ static void raise_file_limit(void)
 
 static int run(struct target *t, struct te_err *err)
 {
-	int rc = read_matrix(t, err);
+	int rc = matrix_read(t->matrix, t->protocol, &t->matrix_text, err);
 
 	if (!rc)
 		rc = open_engine(t, err);
