@@ -108,10 +108,21 @@ static int pick_limit(const struct crew *c, struct raw_spec *spec, struct te_err
 		spec->kind = RAW_TCP;
 		spec->lanes = (unsigned)n;
 	} else {
-		return te_fail(err, -EOPNOTSUPP, "--baseline: no raw limit is known for %s",
-			       t ? t : "segments of different transports");
+		return te_fail(
+			err, -EOPNOTSUPP, "--baseline: no raw limit is measured for %s%s",
+			t ? t : "segments of different transports",
+			t && strcmp(t, "rdma") == 0
+				? "; compare with ib_read_bw and ib_write_bw between the same NICs"
+				: "");
 	}
 	return 0;
+}
+
+int baseline_check(const struct crew *c, struct te_err *err)
+{
+	struct raw_spec unused;
+
+	return pick_limit(c, &unused, err) == -EOPNOTSUPP ? -EOPNOTSUPP : 0;
 }
 
 static int describe(const struct crew *c, struct raw_spec *spec, struct te_err *err)

@@ -121,7 +121,10 @@ struct session {
 	size_t nsegments;
 	void *own;			/* --protocol=local: our own segment's memory */
 	char *matrix;			/* the file --nic-priority-matrix names */
+	bool rdma;			/* bytes may go by rdma: then both engines must be reachable */
+	char *own_name, *checker_name;	/* under which, unless --local-server-name says; NULL: the engine chooses */
 	struct self self;
+	bool no_baseline;		/* --baseline found no limit for this transport, and has said so */
 	bool interrupted;		/* by a signal, before anything was measured */
 	_Atomic uint32_t epoch;		/* of verified writes, never the same twice; starts anywhere, so
 					   that a run does not take an older one's bytes for its own */
@@ -134,6 +137,12 @@ size_t session_alive(const struct session *s);
 /* Ends the segment's part of the run; the first reason is printed. */
 void segment_fail(struct segment *g, const char *reason);
 bool session_is_local(const struct session *s);
+
+/* ---- publish.c ------------------------------------------------------------------------------- */
+
+/* RDMA needs two that can reach each other: an initiator of other transports publishes nothing. Sets s->rdma and the
+   names; asks the store what the targets offer where that decides. */
+int publish_choose(struct session *s, struct te_err *err);
 
 /* ---- results: filled by case.c, printed by report_*.c ---------------------------------------- */
 

@@ -164,6 +164,19 @@ static void fill_result(const struct crew *c, const struct round_result *sum,
 	fill_latency(c, &out->latency);
 }
 
+/* Is there a limit to measure beside? If not that is said, once, and the run goes on without. */
+static bool has_limit(struct session *s, const struct crew *c)
+{
+	struct te_err err;
+
+	if (!s->opt->baseline || s->no_baseline || !session_alive(s))
+		return false;
+	s->no_baseline = baseline_check(c, &err) != 0;
+	if (s->no_baseline)
+		cli_error(&err);
+	return !s->no_baseline;
+}
+
 int case_run(struct session *s, const struct case_spec *spec, struct case_result *out,
 	     struct te_err *err)
 {
@@ -178,7 +191,7 @@ int case_run(struct session *s, const struct case_spec *spec, struct case_result
 		return rc;
 	rc = warm_up(&c, &sum);
 	look(s->engine, &before);
-	if (!rc && s->opt->baseline && session_alive(s)) {
+	if (!rc && has_limit(s, &c)) {
 		rc = baseline_run(&c, &all, &sum, out, err);
 	} else if (!rc) {
 		rc = crew_round(&c, &all, &got);

@@ -7,9 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "matrix.h"
 #include "pattern.h"
-
-enum { MATRIX_MAX = 1 << 20 };
 
 bool session_is_local(const struct session *s)
 {
@@ -38,46 +37,29 @@ void segment_fail(struct segment *g, const char *reason)
 
 /* ---- engines -------------------------------------------------------------------------------- */
 
-/* The seed's flag names a file; JSON text is taken as well. */
-static int read_matrix(struct session *s, struct te_err *err)
-{
-	const char *arg = s->opt->nic_priority_matrix;
-	FILE *f;
-	size_t n;
-
-	if (!arg || !*arg)
-		return 0;
-	if (*arg == '{') {
-		s->matrix = strdup(arg);
-		return s->matrix ? 0 : te_fail(err, -ENOMEM, "out of memory");
-	}
-	s->matrix = malloc(MATRIX_MAX);
-	f = s->matrix ? fopen(arg, "re") : NULL;
-	if (!f)
-		return te_fail(err, -errno, "cannot open '%s': %s", arg, strerror(errno));
-	n = fread(s->matrix, 1, MATRIX_MAX - 1, f);
-	s->matrix[n] = '\0';
-	n = ferror(f) || !feof(f);
-	fclose(f);
-	return n ? te_fail(err, -EIO, "cannot read '%s'", arg) : 0;
-}
-
 static int open_engine(struct session *s, struct te_engine **out, bool checker, struct te_err *err)
 {
 	const struct bench_options *o = s->opt;
 	const bool served = strcmp(o->protocol, "tcp") == 0 || strcmp(o->protocol, "rdma") == 0;
+	const bool named = !checker && o->cli.name;
+	struct te_conf conf = s->conf;
 	struct te_engine_options eo = {
 		.metadata_server = o->cli.metadata,
-		.local_server_name = checker ? NULL : o->cli.name,
+		.local_server_name = named     ? o->cli.name
+				     : checker ? s->checker_name
+					       : s->own_name,
 		.protocol = served ? o->protocol : NULL,
 		.transport = strcmp(o->protocol, "auto") == 0 ? NULL : o->protocol,
 		.device_name = o->device_name,
 		.nic_priority_matrix = s->matrix,
 		.auto_discovery = o->auto_discovery,
-		.initiator_only = checker || !o->cli.name,
-		.conf = &s->conf,
+		.initiator_only = !named && !s->rdma,
+		.conf = &conf,
 	};
 
+	/* A name of our own making has no port that could be meant. */
+	if (!named)
+		conf.legacy_rpc_port = false;
 	return te_engine_open(out, &eo, err);
 }
 
@@ -241,7 +223,9 @@ static int open_all(struct session *s, struct te_err *err)
 	int rc;
 
 	/* Our own engine first: what this build cannot do is told without a target. */
-	rc = read_matrix(s, err);
+	rc = matrix_read(o->nic_priority_matrix, o->protocol, &s->matrix, err);
+	if (!rc)
+		rc = publish_choose(s, err);
 	if (!rc)
 		rc = open_engine(s, &s->engine, false, err);
 	if (!rc && o->self && !session_is_local(s))
@@ -304,5 +288,7 @@ void session_close(struct session *s)
 	free(s->segments);
 	free(s->names);
 	free(s->matrix);
+	free(s->own_name);
+	free(s->checker_name);
 	*s = (struct session){ .opt = s->opt, .signals = s->signals, .self = { .out = -1 } };
 }

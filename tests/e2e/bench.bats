@@ -15,6 +15,12 @@ usage() {
 	[ "$output" = '' ] && [ "$(wc -l <<<"$stderr")" = 1 ] && [[ $stderr == te-bench:* ]] ||
 		{ echo "te-bench $*: $output $stderr"; return 1; }
 }
+# fails STATUS TEXT OPTION...: refused with one line that has TEXT (a regular expression).
+fails() {
+	run "-$1" --separate-stderr te-bench "${@:3}"
+	[ "$output" = '' ] && [ "$(wc -l <<<"$stderr")" = 1 ] && [[ $stderr =~ $2 ]] ||
+		{ echo "te-bench ${*:3}: $output $stderr"; return 1; }
+}
 # child PID: the process that te-bench PID has started.
 child() { pgrep -P "$1"; }
 
@@ -195,6 +201,22 @@ child() { pgrep -P "$1"; }
 	check_json '.cases[0].path[0].transport == "tcp" and .environment.tunables.MC_FORCE_TCP == "1"'
 	MC_FORCE_TCP=1 run -1 te-bench --self --require-transport=shm --requests=10
 	self --require-transport=shm --requests=10
+}
+
+@test "NIC options: a matrix is a file or JSON, and tcp takes no notice of them" {
+	fails 1 "'/no/matrix'" --self --nic-priority-matrix=/no/matrix --requests=10
+	fails 1 "'$T'.*[Dd]irectory" --self --nic-priority-matrix="$T" --requests=10
+	self --protocol=tcp --nic_priority_matrix=/no/matrix --device_name=mlx5_7 --auto_discovery --requests=10
+	check_json '.cases[0].path[0].transport == "tcp"'
+}
+
+@test "rdma is never replaced by what is there" {
+	[ ! -e /sys/class/infiniband ] || skip "this host has RDMA devices: tests/vm covers them"
+	fails 1 'rdma|RDMA' --self --protocol=rdma --requests=10
+	fails 1 'rdma' --self --require-transport=rdma --requests=10
+	MC_FORCE_HCA=1 fails 1 MC_FORCE_HCA --self --requests=10
+	MC_FORCE_HCA=1 MC_FORCE_TCP=1 fails 2 'MC_FORCE_TCP.*MC_FORCE_HCA' --self --requests=10
+	MC_FORCE_HCA=1 fails 2 "MC_FORCE_HCA.*'tcp'" --self --protocol=tcp --requests=10
 }
 
 @test "--baseline gives the raw limit of the path that was taken" {

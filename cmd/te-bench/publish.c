@@ -1,0 +1,83 @@
+/* publish.c - does this run need names of its own in the store, and which? */
+#include "bench.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool has_nics(void)
+{
+	DIR *dir = opendir("/sys/class/infiniband");
+	const struct dirent *d = NULL;
+
+	while (dir && (d = readdir(dir)) && d->d_name[0] == '.')
+		;
+	if (dir)
+		closedir(dir);
+	return d != NULL;
+}
+
+/* Of a target that cannot be asked we hear when its segment is opened. */
+static bool offers_rdma(struct te_meta *m, const char *name)
+{
+	struct te_meta_value v = { 0 };
+	struct te_desc *d = NULL;
+	char *key = te_meta_key_segment(m, name);
+	bool yes = false;
+
+	if (key && te_meta_get(m, key, &v, NULL) == 0 &&
+	    te_desc_parse(v.data, v.len, &d, NULL) == 0)
+		yes = strcmp(d->protocol, "rdma") == 0;
+	te_desc_free(d);
+	te_meta_value_clear(&v);
+	free(key);
+	return yes;
+}
+
+static bool any_offers_rdma(struct te_meta *m, const char *segments)
+{
+	char *list = strdup(segments), *rest = list, *name;
+	bool yes = false;
+
+	while (list && !yes && (name = strsep(&rest, ",")))
+		yes = *name && offers_rdma(m, name);
+	free(list);
+	return yes;
+}
+
+static bool may_take_rdma(const struct session *s, struct te_meta *m)
+{
+	const struct bench_options *o = s->opt;
+	const char *way = o->require ? o->require : o->protocol;
+
+	if (strcmp(way, "rdma") == 0 || s->conf.force_hca)
+		return true;
+	if (strcmp(way, "auto") != 0 || s->conf.force_tcp)
+		return false;
+	/* The target of --self is on this host: shm serves. */
+	return o->segment_id && has_nics() && any_offers_rdma(m, o->segment_id);
+}
+
+int publish_choose(struct session *s, struct te_err *err)
+{
+	struct te_meta *m;
+	char host[200] = "";
+	int rc = te_meta_open(s->opt->cli.metadata, &s->conf, &m, err);
+
+	if (rc)
+		return rc;
+	s->rdma = may_take_rdma(s, m);
+	/* Without a store a name is an address, and the engine's to choose. */
+	if (s->rdma && strcmp(te_meta_scheme(m), "p2p") != 0) {
+		if (gethostname(host, sizeof(host) - 1))
+			snprintf(host, sizeof(host), "localhost");
+		if (asprintf(&s->own_name, "%s.%d", host, (int)getpid()) < 0 ||
+		    asprintf(&s->checker_name, "%s.verify", s->own_name) < 0)
+			rc = te_fail(err, -ENOMEM, "out of memory");
+	}
+	te_meta_close(m);
+	return rc;
+}
