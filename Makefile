@@ -41,7 +41,7 @@ MANS     := $(patsubst man/%.scd,%,$(wildcard man/*.scd))
 all: $(CMDS:%=$O/%) $O/libte.a $O/$(SONAME) $(MANS:%=$O/man/%)
 
 help:
-	@echo 'make | make check | check-unit | check-e2e | lint | install PREFIX= DESTDIR= | clean; ASAN=1 or TSAN=1 build apart'
+	@echo 'make | make check | check-unit | check-e2e | check-vm | lint | install PREFIX= DESTDIR= | clean; ASAN=1 or TSAN=1 build apart'
 
 $O/libte.a: $(LIB_SRC:%.c=$O/%.o)
 	$(Q_AR)rm -f $@ && $(AR) rcs $@ $^
@@ -84,6 +84,9 @@ check-unit: all $(TESTS:%=$O/%)
 	O=$O PATH=$(CURDIR)/$O:$$PATH prove -e '' $(sort $(TESTS:%=$O/%))
 check-e2e: all progs
 	O=$O PATH=$(CURDIR)/$O:$$PATH prove -f -o --timer -e bats $(or $(E2E),$(sort $(wildcard tests/e2e/*.bats)))
+# The guest: all its scripts in one boot. VM='--all tests/vm/rails.t' for others; see tests/vm/run --help.
+check-vm: all
+	O=$O prove -v -e '' tests/vm/run $(if $(VM),:: $(VM))
 lint: all
 	scripts/lint
 # For tools that read the sources themselves.
@@ -104,7 +107,7 @@ install: all
 	for c in $(CMDS); do ln -sf te $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$c; done
 clean:
 	rm -rf build build-asan build-tsan
-.PHONY: all progs help check check-unit check-e2e lint install clean
+.PHONY: all progs help check check-unit check-e2e check-vm lint install clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
