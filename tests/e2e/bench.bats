@@ -295,7 +295,7 @@ child() { pgrep -P "$1"; }
 	gone "$of"
 }
 
-@test "an initiator publishes a segment only when it is given a name" {
+@test "an initiator publishes a segment only when it is given a name, or rdma is meant" {
 	start meta te-http-meta --listen=127.0.0.1:0 --ready-file="$T/meta.json"
 	wait_file "$T/meta.json"
 	export MC_METADATA_SERVER
@@ -307,6 +307,18 @@ child() { pgrep -P "$1"; }
 	kill -INT "$(pid_of bench)"
 	ends bench 0 5
 	run ! key initiator
+	start watch te-meta -v watch mooncake/rpc_meta/
+	wait_line 'from now on' "$T/watch.err"
+	# Neither serves here: the target is near enough for shm. The second must be reachable for rdma.
+	run -1 te-bench --segment-id=served --require-transport=tcp
+	run -1 te-bench --segment-id=served --require-transport=rdma --verify --operation=write
+	wait_line '^delete mooncake/rpc_meta/.*\.[0-9]+$' "$T/watch.out"
+	kill -INT "$(pid_of watch)"
+	ends watch 0 5
+	name=$(hostname)\.[0-9]+
+	[ "$(grep -cE "^put +mooncake/rpc_meta/$name " "$T/watch.out")" = 1 ]
+	[ "$(grep -cE "^put +mooncake/rpc_meta/$name\.verify " "$T/watch.out")" = 1 ]
+	[ "$(grep -cE "^delete +mooncake/rpc_meta/$name" "$T/watch.out")" = 2 ]
 	# --self over a store leaves nothing there either.
 	run -0 te-bench --self -m "$MC_METADATA_SERVER" --requests=100 --protocol=tcp
 	stop a
