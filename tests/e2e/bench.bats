@@ -315,7 +315,7 @@ child() { pgrep -P "$1"; }
 	wait_line '^delete mooncake/rpc_meta/.*\.[0-9]+$' "$T/watch.out"
 	kill -INT "$(pid_of watch)"
 	ends watch 0 5
-	name=$(hostname)\.[0-9]+
+	name="$(hostname)\.[0-9]+"
 	[ "$(grep -cE "^put +mooncake/rpc_meta/$name " "$T/watch.out")" = 1 ]
 	[ "$(grep -cE "^put +mooncake/rpc_meta/$name\.verify " "$T/watch.out")" = 1 ]
 	[ "$(grep -cE "^delete +mooncake/rpc_meta/$name" "$T/watch.out")" = 2 ]
