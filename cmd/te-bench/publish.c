@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Whether they can be used finds the engine out. */
 static bool has_nics(void)
 {
 	DIR *dir = opendir("/sys/class/infiniband");
