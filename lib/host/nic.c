@@ -13,7 +13,8 @@
 #include "te_err.h"
 
 /* More than any device has valid ones on all its ports together. */
-enum { GID_ENTRIES = 4096 };
+/* The kernel takes at most 64 KiB of them. */
+enum { GID_ENTRIES = 1024 };
 
 /* ---- which devices there are ---- */
 
