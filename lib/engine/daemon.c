@@ -24,11 +24,14 @@ enum {
 	TOTAL_MAX = 64 << 20, /* of all larger buffers together */
 	REQUEST_S = 5,	      /* from accept to the last byte, and without progress of the reply */
 	LINGER_S = 1,	      /* for the client's FIN */
+	ANSWER_S = 20,	      /* for an answer that was put off */
 	PAUSE_MS = 100,	      /* without accepting, when there are no descriptors */
 	QUIET_S = 10,	      /* between two warnings */
 };
 
-enum state { FREE, READING, WRITING, LINGERING };
+enum state { FREE, READING, WAITING, WRITING, LINGERING };
+
+char te_daemon_later[1];
 
 /* All of it belongs to the daemon's thread. */
 struct client {
@@ -36,16 +39,28 @@ struct client {
 	int fd;
 	uint32_t generation;	   /* of the slot: events of a predecessor are dropped */
 	uint64_t deadline, active; /* active: last progress */
+	enum te_rpc_type type;	   /* of the request that waits for its answer */
 	char *buf;		   /* request, then reply */
 	size_t len, room, sent;
+};
+
+/* An answer on its way from another thread. */
+struct reply {
+	struct reply *next;
+	uint64_t client;
+	char *text;
 };
 
 struct te_daemon {
 	const struct te_daemon_ops *ops;
 	void *arg;
 	uint64_t max_length;
-	int listener, epoll, wake; /* wake: eventfd, readable once it is time to stop */
+	int listener, epoll, wake; /* wake: eventfd, readable when stop or replies is set */
 	pthread_t thread;
+
+	pthread_mutex_t lock;
+	struct reply *replies;
+	bool stop;
 
 	/* The thread's own from here. */
 	struct client *clients;
@@ -158,10 +173,10 @@ static void send_reply(struct te_daemon *d, struct client *c)
 	start_linger(d, c);
 }
 
-static void answer(struct te_daemon *d, struct client *c, enum te_rpc_type type, const char *body,
-		   size_t len)
+/* Takes text; NULL closes. */
+static void send_text(struct te_daemon *d, struct client *c, enum te_rpc_type type, char *text)
 {
-	char *text = d->ops->handle(d->arg, type, body, len), *frame = NULL;
+	char *frame = NULL;
 	size_t frame_len = 0;
 
 	if (text)
@@ -185,6 +200,28 @@ static void answer(struct te_daemon *d, struct client *c, enum te_rpc_type type,
 		drop(d, c);
 	else
 		send_reply(d, c);
+}
+
+/* Its thread may take a while: until then only the client's death is of interest. */
+static void put_off(struct te_daemon *d, struct client *c, enum te_rpc_type type)
+{
+	drop_buf(d, c);
+	c->state = WAITING;
+	c->type = type;
+	set_deadline(d, c, ANSWER_S);
+	if (watch(d, EPOLL_CTL_MOD, c->fd, 0, about(d, c)))
+		drop(d, c);
+}
+
+static void answer(struct te_daemon *d, struct client *c, enum te_rpc_type type, const char *body,
+		   size_t len)
+{
+	char *text = d->ops->handle(d->arg, type, body, len, about(d, c));
+
+	if (text == TE_DAEMON_LATER)
+		put_off(d, c, type);
+	else
+		send_text(d, c, type, text);
 }
 
 /* Twice the room, at most for `want` more bytes. Announced lengths only limit it. */
@@ -256,6 +293,9 @@ static void serve(struct te_daemon *d, struct client *c)
 		break;
 	case LINGERING:
 		linger(d, c);
+		break;
+	case WAITING: /* EPOLLHUP or EPOLLERR: it has gone */
+		drop(d, c);
 		break;
 	case FREE:
 		break;
@@ -341,6 +381,49 @@ static int wait_ms(const struct te_daemon *d)
 	return until == UINT64_MAX ? -1 : te_ms_until(until);
 }
 
+/* What other threads have left; false: it is time to stop. */
+static bool take_replies(struct te_daemon *d)
+{
+	struct reply *list;
+	eventfd_t count;
+	bool stop;
+
+	eventfd_read(d->wake, &count);
+	pthread_mutex_lock(&d->lock);
+	list = d->replies;
+	d->replies = NULL;
+	stop = d->stop;
+	pthread_mutex_unlock(&d->lock);
+	while (list) {
+		struct reply *next = list->next;
+		struct client *c = client_of(d, list->client);
+
+		if (c && c->state == WAITING)
+			send_text(d, c, c->type, list->text);
+		else
+			free(list->text);
+		free(list);
+		list = next;
+	}
+	return !stop;
+}
+
+void te_daemon_reply(struct te_daemon *d, uint64_t client, char *text)
+{
+	struct reply *r = malloc(sizeof(*r));
+
+	if (!r) { /* the client's deadline ends it */
+		free(text);
+		return;
+	}
+	*r = (struct reply){ .client = client, .text = text };
+	pthread_mutex_lock(&d->lock);
+	r->next = d->replies;
+	d->replies = r;
+	pthread_mutex_unlock(&d->lock);
+	eventfd_write(d->wake, 1);
+}
+
 static void *run(void *arg)
 {
 	struct epoll_event ev[EVENTS_MAX];
@@ -352,8 +435,11 @@ static void *run(void *arg)
 		for (int i = 0; i < n; i++) {
 			struct client *c;
 
-			if (ev[i].data.u64 == about_wake)
-				return NULL;
+			if (ev[i].data.u64 == about_wake) {
+				if (!take_replies(d))
+					return NULL;
+				continue;
+			}
 			if (ev[i].data.u64 == about_listener)
 				accept_clients(d);
 			else if ((c = client_of(d, ev[i].data.u64)))
@@ -376,6 +462,14 @@ static void release(struct te_daemon *d)
 	if (d->epoll >= 0)
 		close(d->epoll);
 	close(d->listener);
+	while (d->replies) {
+		struct reply *next = d->replies->next;
+
+		free(d->replies->text);
+		free(d->replies);
+		d->replies = next;
+	}
+	pthread_mutex_destroy(&d->lock);
 	free(d->clients);
 	free(d);
 }
@@ -394,6 +488,7 @@ int te_daemon_start(const struct te_conf *conf, int fd, const struct te_daemon_o
 	d->arg = arg;
 	d->max_length = (uint64_t)conf->handshake_max_length;
 	d->next = UINT64_MAX;
+	pthread_mutex_init(&d->lock, NULL);
 	d->listener = fd;
 	d->epoll = epoll_create1(EPOLL_CLOEXEC);
 	d->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -423,6 +518,9 @@ void te_daemon_stop(struct te_daemon *d)
 {
 	if (!d)
 		return;
+	pthread_mutex_lock(&d->lock);
+	d->stop = true;
+	pthread_mutex_unlock(&d->lock);
 	eventfd_write(d->wake, 1);
 	pthread_join(d->thread, NULL);
 	release(d);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "engine/daemon.h"
@@ -99,25 +100,15 @@ static int take_p2p_name(struct te_engine *e, struct te_err *err)
 
 /* ---- what the daemon answers -------------------------------------------------------------- */
 
-static char *answer_connection(const char *body, size_t len)
-{
-	/* Without RDMA there is nothing to connect: the empty descriptor of a tcp engine
-	 * (INTEROP 2.3). */
-	static const char empty[] =
-		"{\"local_gid\":\"\",\"local_lid\":0,\"local_nic_path\":\"\",\"payload\":\"\","
-		"\"peer_nic_path\":\"\",\"qp_num\":[],\"reply_msg\":\"\"}";
-
-	return te_notify_is_object(body, len) ? te_strdup(empty) : NULL;
-}
-
-static char *handle(void *arg, enum te_rpc_type type, const char *body, size_t len)
+static char *handle(void *arg, enum te_rpc_type type, const char *body, size_t len, uint64_t client)
 {
 	struct te_engine *e = arg;
 
 	switch (type) {
 	case TE_RPC_CONNECTION:
 	case TE_RPC_OLD:
-		return answer_connection(body, len);
+	case TE_RPC_RETIRE:
+		return te_guest_handle(e, type, body, len, client);
 	case TE_RPC_METADATA:
 		if (!te_notify_is_object(body, len))
 			return NULL;
@@ -126,8 +117,6 @@ static char *handle(void *arg, enum te_rpc_type type, const char *body, size_t l
 		return te_notify_handle(e, body, len);
 	case TE_RPC_PROBE:
 		return te_probe_handle(e, body, len);
-	case TE_RPC_RETIRE: /* nothing to retire without rdma */
-		return NULL;
 	}
 	return NULL;
 }
@@ -144,10 +133,60 @@ static int start_daemon(struct te_engine *e, const struct wish *w, struct te_err
 
 /* ---- transports --------------------------------------------------------------------------- */
 
+/* Only an engine that is published can have its queue pairs connected; what says tcp gets nothing
+ * else. */
+static bool wants_rdma(const struct te_engine *e)
+{
+	return !e->initiator_only && !e->conf.force_tcp && strcmp(e->protocol, "tcp") != 0;
+}
+
+/* "auto" takes rdma where it works, and says so where it does not. */
+static int without_rdma(struct te_engine *e, int r, struct te_err *err)
+{
+	if (!strcmp(e->protocol, "rdma") || e->conf.force_hca)
+		return e->conf.force_hca ? te_wrap(err, r, "MC_FORCE_HCA") : r;
+	if (r == -ENODEV)
+		te_info("no rdma: %s", err->msg);
+	else
+		te_warn("no rdma, tcp serves: %s", err->msg);
+	return 0;
+}
+
+static int open_transport(struct te_engine *e, size_t i, struct te_err *err)
+{
+	const struct te_transport_ops *ops = te_transports[i];
+	bool rdma = ops == &te_transport_rdma;
+	struct te_err why = { 0 };
+	struct te_transport *t;
+	int r;
+
+	if (rdma && !wants_rdma(e))
+		return 0;
+	r = ops->open(&e->env, &t, &why);
+	if (r < 0 && rdma)
+		r = without_rdma(e, r, &why);
+	else if (!r) {
+		t->ops = ops;
+		t->env = &e->env;
+		e->transports[i] = t;
+		if (e->env.serve && ops->listen)
+			r = ops->listen(t, &why);
+		if (rdma)
+			e->published = "rdma";
+	}
+	if (r < 0 && err)
+		*err = why;
+	return r;
+}
+
 static int open_transports(struct te_engine *e, struct te_err *err)
 {
+	te_directory_init(&e->directory);
 	e->env = (struct te_transport_env){
 		.conf = &e->conf,
+		.name = e->name,
+		.wish = &e->wish,
+		.directory = &e->directory,
 		.regions = e->regions,
 		.sink = &e->sink,
 		.serve = !e->initiator_only,
@@ -157,16 +196,8 @@ static int open_transports(struct te_engine *e, struct te_err *err)
 		.refused = &e->refused,
 	};
 	for (size_t i = 0; te_transports[i]; i++) {
-		struct te_transport *t;
-		int r = te_transports[i]->open(&e->env, &t, err);
+		int r = open_transport(e, i, err);
 
-		if (r < 0)
-			return te_wrap(err, r, "transport '%s'", te_transports[i]->name);
-		t->ops = te_transports[i];
-		t->env = &e->env;
-		e->transports[i] = t;
-		if (e->env.serve && t->ops->listen)
-			r = t->ops->listen(t, err);
 		if (r < 0)
 			return te_wrap(err, r, "transport '%s'", te_transports[i]->name);
 	}
@@ -194,8 +225,8 @@ static int check_transport_option(struct te_engine *e, const char *only, struct 
 					       only);
 			return 0;
 		}
-	return te_fail(err, -ENOTSUP, "transport '%s' is not in this build (local, shm, tcp are)",
-		       only);
+	return te_fail(err, -ENOTSUP,
+		       "transport '%s' is not in this build (local, shm, rdma, tcp are)", only);
 }
 
 static int check_options(struct te_engine *e, const struct te_engine_options *opt,
@@ -209,12 +240,14 @@ static int check_options(struct te_engine *e, const struct te_engine_options *op
 	if (e->conf.force_hca)
 		return te_fail(err, -ENOTSUP,
 			       "MC_FORCE_HCA is set, but this build has no RDMA support");
-	if (!strcmp(protocol, "rdma"))
-		return te_fail(err, -ENOTSUP,
-			       "protocol rdma is not in this build; use auto or tcp");
-	if (strcmp(protocol, "auto") && strcmp(protocol, "tcp"))
+	if (strcmp(protocol, "auto") && strcmp(protocol, "tcp") && strcmp(protocol, "rdma"))
 		return te_fail(err, -EINVAL, "unknown protocol '%s' (auto, tcp, rdma)", protocol);
-	e->protocol = "tcp";
+	e->protocol = !strcmp(protocol, "auto")	 ? "auto"
+		      : !strcmp(protocol, "tcp") ? "tcp"
+						 : "rdma";
+	if (e->conf.force_tcp)
+		e->protocol = "tcp";
+	e->published = "tcp";
 	return check_transport_option(e, opt->transport, err);
 }
 
@@ -233,7 +266,11 @@ static struct te_engine *engine_new(const struct te_engine_options *opt)
 		te_conf_read(&e->conf);
 	e->sink.done = te_task_done;
 	e->initiator_only = opt->initiator_only;
-	e->keeper_fd = -1;
+	e->wish = (struct te_topo_wish){
+		.device_name = te_strdup(opt->device_name),
+		.nic_priority_matrix = te_strdup(opt->nic_priority_matrix),
+	};
+	e->keeper_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	atomic_store(&e->efd, -1);
 	te_random(random, sizeof(random));
 	for (size_t i = 0; i < sizeof(random); i++)
@@ -241,6 +278,8 @@ static struct te_engine *engine_new(const struct te_engine_options *opt)
 	pthread_mutex_init(&e->memory_lock, NULL);
 	pthread_mutex_init(&e->publish_lock, NULL);
 	pthread_mutex_init(&e->peers_lock, NULL);
+	pthread_mutex_init(&e->guests_lock, NULL);
+	pthread_cond_init(&e->guests_gone, NULL);
 	pthread_rwlock_init(&e->segs_lock, NULL);
 	pthread_rwlock_init(&e->batches_lock, NULL);
 	return e;
@@ -264,6 +303,10 @@ static void engine_free(struct te_engine *e)
 	pthread_rwlock_destroy(&e->batches_lock);
 	pthread_rwlock_destroy(&e->segs_lock);
 	pthread_mutex_destroy(&e->peers_lock);
+	pthread_cond_destroy(&e->guests_gone);
+	pthread_mutex_destroy(&e->guests_lock);
+	free((char *)e->wish.device_name);
+	free((char *)e->wish.nic_priority_matrix);
 	pthread_mutex_destroy(&e->publish_lock);
 	pthread_mutex_destroy(&e->memory_lock);
 	free(e);
@@ -367,6 +410,7 @@ void te_engine_close(struct te_engine *e)
 	abort_all(e);
 	te_batches_clear(e);
 	te_segs_clear(e);
+	te_guests_wait(e);
 	te_daemon_stop(e->daemon);
 	te_memory_unregister_all(e);
 	close_transports(e);
@@ -385,7 +429,7 @@ void te_engine_info(const struct te_engine *e, struct te_engine_info *out)
 		.rpc_port = e->rpc_port,
 		.tcp_data_port = d ? d->tcp_data_port : 0,
 		.metadata_server = te_meta_uri(e->meta),
-		.protocol = e->protocol,
+		.protocol = e->published,
 	};
 	te_desc_free(d);
 }

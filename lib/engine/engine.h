@@ -7,6 +7,7 @@
 
 #include "base/hist.h"
 #include "base/util.h"
+#include "host/topo.h"
 #include "te.h"
 #include "transport/transport.h"
 
@@ -115,7 +116,8 @@ struct te_engine {
 	char *name;
 	char host[256]; /* where peers connect */
 	unsigned rpc_port;
-	const char *protocol; /* what is published */
+	const char *protocol;  /* that was asked for: "auto", "tcp", "rdma" */
+	const char *published; /* that our descriptor says */
 	char only[16];	      /* the one transport for our requests, "" for any */
 	char token[40];
 	char *key_rpc, *key_ram;
@@ -123,9 +125,14 @@ struct te_engine {
 							       open; ... to here */
 
 	struct te_transport_env env;
+	struct te_topo_wish wish; /* strings: the engine's own copies */
+	struct te_directory directory;
 	struct te_sink sink;
 	struct te_regions *regions;
 	struct te_daemon *daemon;
+	pthread_mutex_t guests_lock;
+	pthread_cond_t guests_gone;
+	unsigned guests; /* threads that answer handshakes */
 	_Atomic bool ready; /* descriptors are answered (P2P) */
 	_Atomic bool closing;
 
@@ -135,6 +142,7 @@ struct te_engine {
 	pthread_mutex_t publish_lock;	     /* what is in the store */
 	char *published_rpc, *published_ram; /* texts as put, NULL when not */
 	bool told_foreign;
+	_Atomic bool stale; /* what we publish has changed: the keeper puts it again */
 	pthread_t keeper;
 	bool has_keeper;
 	int keeper_fd; /* eventfd: wake up, look at closing */
@@ -177,6 +185,17 @@ int te_publish_start_keeper(struct te_engine *e, struct te_err *err);
 void te_publish_stop(struct te_engine *e);
 /* Our descriptor now. */
 struct te_desc *te_publish_desc(struct te_engine *e);
+/* Publish our descriptor again soon. Does not block. */
+void te_publish_soon(struct te_engine *e);
+
+/* guest.c */
+/* Answer a handshake of type 0 or 0x10 on a thread of its own: TE_DAEMON_LATER, or what to answer now. */
+char *te_guest_handle(struct te_engine *e, enum te_rpc_type type, const char *body, size_t len,
+		      uint64_t client);
+/* Until the last of those threads is through. */
+void te_guests_wait(struct te_engine *e);
+/* d: the engine's own. */
+void te_directory_init(struct te_directory *d);
 
 /* memory.c */
 void te_memory_unregister_all(struct te_engine *e);
@@ -186,6 +205,9 @@ void te_memory_clear(struct te_engine *e);
 /* What rpc_meta says of segment `name`. */
 int te_find_owner(struct te_engine *e, const char *name, struct te_rpc_meta *out,
 		  struct te_err *err);
+/* The descriptor and where its owner listens, as the store has them now. */
+int te_seg_fetch(struct te_engine *e, const char *name, struct te_desc **desc,
+		 struct te_rpc_meta *owner, struct te_err *err);
 /* Fetch the descriptor again and put it in place, with another peer where the old one will not do.
  * Blocks. */
 int te_seg_refresh(struct te_seg *seg, struct te_err *err);

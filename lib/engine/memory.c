@@ -153,6 +153,13 @@ static int tell_reg(struct te_engine *e, struct te_region *r, struct te_err *err
 	return 0;
 }
 
+static void tell_gone(struct te_engine *e, struct te_region *r)
+{
+	for (size_t i = 0; i < TE_MAX_TRANSPORTS; i++)
+		if (e->transports[i] && e->transports[i]->ops->forget)
+			e->transports[i]->ops->forget(e->transports[i], r);
+}
+
 static int register_one(struct te_engine *e, const struct te_buffer *b, struct te_err *err)
 {
 	struct te_region plan, *r;
@@ -163,8 +170,10 @@ static int register_one(struct te_engine *e, const struct te_buffer *b, struct t
 	if (ret < 0)
 		return ret;
 	ret = tell_reg(e, r, err);
-	if (ret < 0 && te_regions_remove(e->regions, r, te_now() + UNREGISTER_WAIT) == 0)
+	if (ret < 0 && te_regions_remove(e->regions, r, te_now() + UNREGISTER_WAIT) == 0) {
+		tell_gone(e, r);
 		te_region_free(r);
+	}
 	return ret;
 }
 
@@ -184,12 +193,13 @@ static int unregister_one(struct te_engine *e, uint64_t addr, uint64_t until, st
 	if (!ret)
 		ret = te_regions_remove(e->regions, r, until);
 	if (!ret) {
+		tell_gone(e, r);
 		te_region_free(r);
 		return 0;
 	}
 	/* Where unreg had done its work already, reg does it again. */
 	for (size_t k = 0; k + 1 < i; k++)
-		if (e->transports[k] && e->transports[k]->ops->reg &&
+		if (e->transports[k] && e->transports[k]->ops->unreg &&
 		    e->transports[k]->ops->reg(e->transports[k], r, err) < 0)
 			te_warn("buffer %#llx stays registered, but not for %s",
 				(unsigned long long)addr, e->transports[k]->ops->name);

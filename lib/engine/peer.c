@@ -14,6 +14,8 @@ static const char *ruled_out(const struct te_engine *e, const struct te_transpor
 		return "another transport is required";
 	if (e->conf.force_tcp && strcmp(ops->name, "tcp") && !own_initiator)
 		return "MC_FORCE_TCP";
+	if (e->conf.force_hca && strcmp(ops->name, "rdma") && !own_initiator)
+		return "MC_FORCE_HCA";
 	return NULL;
 }
 
@@ -29,24 +31,23 @@ static void adopt(struct te_engine *e, struct te_transport *t, struct te_peer *p
 	pthread_mutex_unlock(&e->peers_lock);
 }
 
-static int check_protocol(const struct te_engine *e, const char *name, const struct te_desc *desc,
-			  struct te_err *err)
+/* By what can a segment of this protocol be reached at all? */
+static int check_protocol(const char *name, const struct te_desc *desc, struct te_err *err)
 {
-	if (!strcmp(desc->protocol, "tcp"))
+	if (!strcmp(desc->protocol, "tcp") || !strcmp(desc->protocol, "rdma"))
 		return 0;
-	if (strcmp(desc->protocol, "rdma"))
-		return te_fail(err, -EPROTONOSUPPORT,
-			       "segment '%s' has protocol '%s', which this build cannot reach",
-			       name, desc->protocol);
-	if (e->conf.force_hca)
-		return te_fail(err, -EPROTONOSUPPORT,
-			       "segment '%s' needs rdma, which this build has not (MC_FORCE_HCA)",
-			       name);
-	if (!desc->tcp_data_port && !desc->te.present)
-		return te_fail(err, -EPROTONOSUPPORT,
-			       "segment '%s' offers only rdma, which this build has not", name);
-	te_info("segment '%s' has protocol rdma; this host has none, tcp serves", name);
-	return 0;
+	return te_fail(err, -EPROTONOSUPPORT,
+		       "segment '%s' has protocol '%s', which this build cannot reach", name,
+		       desc->protocol);
+}
+
+/* An rdma segment that tcp reaches: never in silence. */
+static void say_fallback(const char *name, const struct te_desc *desc, const char *by,
+			 const char *why)
+{
+	if (!strcmp(desc->protocol, "rdma") && !strcmp(by, "tcp"))
+		te_warn("segment '%s' has protocol rdma, but tcp serves: %s", name,
+			*why ? why : "this engine has no rdma");
 }
 
 int te_peer_choose(struct te_engine *e, const char *name, const char *host,
@@ -54,9 +55,10 @@ int te_peer_choose(struct te_engine *e, const char *name, const char *host,
 {
 	const struct te_peer_info info = { .name = name, .host = host, .desc = desc };
 	struct te_err last = { 0 };
+	char no_rdma[sizeof(last.msg)] = "";
 	int r;
 
-	r = host ? check_protocol(e, name, desc, err) : 0;
+	r = host ? check_protocol(name, desc, err) : 0;
 	if (r < 0)
 		return r;
 	for (size_t i = 0; te_transports[i]; i++) {
@@ -71,8 +73,11 @@ int te_peer_choose(struct te_engine *e, const char *name, const char *host,
 		if (!r) {
 			adopt(e, e->transports[i], *out, name);
 			te_info("segment '%s' is reached by %s", name, te_transports[i]->name);
+			say_fallback(name, desc, te_transports[i]->name, no_rdma);
 			return 0;
 		}
+		if (!strcmp(te_transports[i]->name, "rdma"))
+			te_strlcpy(no_rdma, last.msg, sizeof(no_rdma));
 		te_info("segment '%s': not %s: %s", name, te_transports[i]->name, last.msg);
 		if (r != -EOPNOTSUPP)
 			break;

@@ -20,6 +20,7 @@ enum {
 struct collect {
 	struct te_desc *d;
 	const char *name;
+	struct te_transport *own; /* that has a form of its own for buffers; NULL */
 	bool failed;
 };
 
@@ -30,6 +31,10 @@ static void add_region(void *arg, const struct te_region *r)
 
 	if (!r->remote || c->failed)
 		return;
+	if (c->own) {
+		c->failed = c->own->ops->describe_region(c->own, r, c->d) < 0;
+		return;
+	}
 	b = te_desc_add_buffer(c->d);
 	if (b) {
 		b->name = te_strdup(c->name);
@@ -49,10 +54,13 @@ struct te_desc *te_publish_desc(struct te_engine *e)
 		return NULL;
 	d->name = te_strdup(e->name);
 	d->server_name = te_strdup(e->name);
-	d->protocol = te_strdup(e->protocol);
+	d->protocol = te_strdup(e->published);
 	for (size_t i = 0; i < TE_MAX_TRANSPORTS; i++)
-		if (e->transports[i] && e->transports[i]->ops->describe)
+		if (e->transports[i] && e->transports[i]->ops->describe) {
 			e->transports[i]->ops->describe(e->transports[i], d);
+			if (e->transports[i]->ops->describe_region)
+				c.own = e->transports[i];
+		}
 	te_regions_each(e->regions, add_region, &c);
 	if (!c.failed && d->name && d->server_name && d->protocol)
 		return d;
@@ -220,6 +228,15 @@ int te_publish_ram(struct te_engine *e, struct te_err *err)
 	return r;
 }
 
+void te_publish_soon(struct te_engine *e)
+{
+	uint64_t one = 1;
+
+	atomic_store(&e->stale, true);
+	if (e->keeper_fd >= 0 && write(e->keeper_fd, &one, sizeof(one)) < 0)
+		te_trace("the keeper is awake already");
+}
+
 /* ---- the keeper --------------------------------------------------------------------------- */
 
 enum seen { OURS, ABSENT, FOREIGN, UNKNOWN };
@@ -333,9 +350,21 @@ static uint64_t metric_interval(const struct te_engine *e)
 	return e->conf.metric ? (uint64_t)e->conf.metric_interval_s * TE_NSEC_PER_SEC : 0;
 }
 
+/* NICs have come or gone. A store that does not answer is asked again with the next beat. */
+static void publish_again(struct te_engine *e)
+{
+	struct te_err err;
+
+	if (te_publish_ram(e, &err) < 0) {
+		te_warn("cannot publish our NICs: %s", err.msg);
+		atomic_store(&e->stale, true);
+	}
+}
+
 static void *keeper_main(void *arg)
 {
 	struct te_engine *e = arg;
+	eventfd_t count;
 	struct clockwork c[] = {
 		{ .every = beat_interval(e), .run = beat },
 		{ .every = metric_interval(e), .run = te_stats_log },
@@ -347,7 +376,11 @@ static void *keeper_main(void *arg)
 		uint64_t next = run_due(e, c, ARRAY_SIZE(c));
 		struct pollfd p = { .fd = e->keeper_fd, .events = POLLIN };
 
-		poll(&p, 1, next == UINT64_MAX ? -1 : te_ms_until(next));
+		if (atomic_exchange(&e->stale, false))
+			publish_again(e);
+		if (poll(&p, 1, next == UINT64_MAX ? -1 : te_ms_until(next)) > 0 &&
+		    !atomic_load(&e->closing))
+			eventfd_read(e->keeper_fd, &count);
 	}
 	return NULL;
 }
@@ -356,9 +389,6 @@ int te_publish_start_keeper(struct te_engine *e, struct te_err *err)
 {
 	int r;
 
-	e->keeper_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (e->keeper_fd < 0)
-		return te_fail(err, -errno, "cannot make an eventfd: %s", strerror(errno));
 	r = te_thread_start(&e->keeper, "te-keeper", keeper_main, e);
 	if (r)
 		return te_fail(err, r, "cannot start a thread: %s", strerror(-r));

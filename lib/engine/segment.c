@@ -29,8 +29,7 @@ int te_find_owner(struct te_engine *e, const char *name, struct te_rpc_meta *out
 	return r < 0 ? te_wrap(err, r, "rpc_meta of segment '%s'", name) : 0;
 }
 
-/* The descriptor and where its owner listens, as the store has them now. */
-static int fetch(struct te_engine *e, const char *name, struct te_desc **desc,
+int te_seg_fetch(struct te_engine *e, const char *name, struct te_desc **desc,
 		 struct te_rpc_meta *owner, struct te_err *err)
 {
 	struct te_meta_value v;
@@ -65,7 +64,21 @@ static int by_addr(const void *a, const void *b)
 	return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-static int make_ranges(const struct te_desc *d, struct te_range **out, struct te_err *err)
+/* rdma: pieces of one registration that was too long for the NICs touch each other. */
+static size_t join_touching(struct te_range *r, size_t n)
+{
+	size_t k = 0;
+
+	for (size_t i = 1; i < n; i++)
+		if (r[k].addr + r[k].len == r[i].addr)
+			r[k].len += r[i].len;
+		else
+			r[++k] = r[i];
+	return n ? k + 1 : 0;
+}
+
+static int make_ranges(const struct te_desc *d, struct te_range **out, size_t *count,
+		       struct te_err *err)
 {
 	struct te_range *r = calloc(d->nbuffers + 1, sizeof(*r));
 
@@ -74,6 +87,7 @@ static int make_ranges(const struct te_desc *d, struct te_range **out, struct te
 	for (size_t i = 0; i < d->nbuffers; i++)
 		r[i] = (struct te_range){ d->buffers[i].addr, d->buffers[i].length };
 	qsort(r, d->nbuffers, sizeof(*r), by_addr);
+	*count = strcmp(d->protocol, "rdma") ? d->nbuffers : join_touching(r, d->nbuffers);
 	*out = r;
 	return 0;
 }
@@ -130,7 +144,7 @@ static void retire(struct te_seg *seg, struct te_peer *old)
 	te_peer_put(seg->e, old);
 }
 
-static void swap_in(struct te_seg *seg, struct te_desc *d, struct te_range *ranges,
+static void swap_in(struct te_seg *seg, struct te_desc *d, struct te_range *ranges, size_t nranges,
 		    struct te_peer *peer, const char *host)
 {
 	struct te_desc *old_desc;
@@ -142,7 +156,7 @@ static void swap_in(struct te_seg *seg, struct te_desc *d, struct te_range *rang
 	old_ranges = seg->ranges;
 	seg->desc = d;
 	seg->ranges = ranges;
-	seg->nranges = d->nbuffers;
+	seg->nranges = nranges;
 	if (peer) {
 		old = seg->peer;
 		seg->peer = peer;
@@ -158,8 +172,9 @@ int te_seg_install(struct te_seg *seg, struct te_desc *d, const char *host, stru
 {
 	struct te_range *ranges = NULL;
 	struct te_peer *peer = NULL;
+	size_t nranges = 0;
 	bool change;
-	int r = make_ranges(d, &ranges, err);
+	int r = make_ranges(d, &ranges, &nranges, err);
 
 	if (r < 0)
 		goto fail;
@@ -170,8 +185,14 @@ int te_seg_install(struct te_seg *seg, struct te_desc *d, const char *host, stru
 		r = te_peer_choose(seg->e, seg->name, host, d, &peer, err);
 		if (r < 0)
 			goto fail;
+	} else {
+		peer = te_seg_peer(seg);
+		if (peer->ops->update)
+			peer->ops->update(peer, d);
+		te_peer_put(seg->e, peer);
+		peer = NULL;
 	}
-	swap_in(seg, d, ranges, peer, host);
+	swap_in(seg, d, ranges, nranges, peer, host);
 	return 0;
 fail:
 	free(ranges);
@@ -186,7 +207,7 @@ int te_seg_refresh(struct te_seg *seg, struct te_err *err)
 	int r;
 
 	atomic_fetch_add(&seg->e->refreshes, 1);
-	r = fetch(seg->e, seg->name, &d, &owner, err);
+	r = te_seg_fetch(seg->e, seg->name, &d, &owner, err);
 	return r < 0 ? r : te_seg_install(seg, d, owner.host, err);
 }
 

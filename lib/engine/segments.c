@@ -117,7 +117,9 @@ static int open_own(struct te_engine *e, struct te_seg *seg, struct te_err *err)
 {
 	struct te_desc *d = te_publish_desc(e);
 	struct te_peer *p = NULL;
-	bool tcp = !e->initiator_only && (e->conf.force_tcp || !strcmp(e->only, "tcp"));
+	/* Through the network and back, as a peer would. */
+	bool wire = !e->initiator_only && (e->conf.force_tcp || e->conf.force_hca ||
+					   !strcmp(e->only, "tcp") || !strcmp(e->only, "rdma"));
 	int r;
 
 	if (!d)
@@ -129,7 +131,7 @@ static int open_own(struct te_engine *e, struct te_seg *seg, struct te_err *err)
 		te_desc_free(d);
 		return 0;
 	}
-	if (tcp)
+	if (wire)
 		return te_seg_install(seg, d, e->host, err);
 	r = te_peer_choose(e, e->name, NULL, d, &p, err);
 	te_desc_free(d);

@@ -6,16 +6,29 @@
 
 #include "engine/engine.h"
 
-static void path_of(const struct te_peer *p, struct te_path *out)
+/* The i-th way that p's bytes went; false: there is none. Retries are the peer's, told with its
+ * first. */
+static bool path_of(struct te_peer *p, size_t i, struct te_path *out)
 {
-	*out = (struct te_path){
-		.slices = atomic_load(&p->slices),
-		.bytes = atomic_load(&p->bytes),
-		.retries = atomic_load(&p->retries),
-	};
+	char remote[sizeof(p->remote)];
+
+	memset(out, 0, sizeof(*out));
+	if (p->ops->path) {
+		if (!p->ops->path(p, i, out))
+			return false;
+		te_strlcpy(remote, out->remote, sizeof(remote));
+	} else if (i) {
+		return false;
+	} else {
+		out->slices = atomic_load(&p->slices);
+		out->bytes = atomic_load(&p->bytes);
+		te_strlcpy(out->local, p->local, sizeof(out->local));
+		te_strlcpy(remote, p->remote, sizeof(remote));
+	}
+	out->retries = i ? 0 : atomic_load(&p->retries);
 	te_strlcpy(out->transport, p->ops->name, sizeof(out->transport));
-	te_strlcpy(out->local, p->local, sizeof(out->local));
-	snprintf(out->remote, sizeof(out->remote), "%.128s (%.200s)", p->segment, p->remote);
+	snprintf(out->remote, sizeof(out->remote), "%.128s (%.200s)", p->segment, remote);
+	return true;
 }
 
 static bool same_path(const struct te_path *a, const struct te_path *b)
@@ -31,26 +44,32 @@ static void add_path(struct te_path *to, const struct te_path *p)
 	to->retries += p->retries;
 }
 
-/* peers_lock held. */
-void te_stats_peer_gone(struct te_engine *e, struct te_peer *p)
+static void keep_path(struct te_engine *e, const struct te_path *path)
 {
 	struct te_path_sum *s;
-	struct te_path path;
 
-	path_of(p, &path);
-	if (!path.slices && !path.retries)
+	if (!path->slices && !path->retries)
 		return;
 	for (s = e->path_sums; s; s = s->next)
-		if (same_path(&s->path, &path)) {
-			add_path(&s->path, &path);
+		if (same_path(&s->path, path)) {
+			add_path(&s->path, path);
 			return;
 		}
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return;
-	s->path = path;
+	s->path = *path;
 	s->next = e->path_sums;
 	e->path_sums = s;
+}
+
+/* peers_lock held. */
+void te_stats_peer_gone(struct te_engine *e, struct te_peer *p)
+{
+	struct te_path path;
+
+	for (size_t i = 0; path_of(p, i, &path); i++)
+		keep_path(e, &path);
 }
 
 /* A path that is listed already gets the counters added. */
@@ -76,8 +95,9 @@ int te_engine_paths(struct te_engine *e, struct te_path *out, size_t max)
 	for (struct te_peer *p = e->all_peers; p; p = p->all_next) {
 		struct te_path path;
 
-		path_of(p, &path);
-		n = collect(out, max, n, &path);
+		for (size_t i = 0; path_of(p, i, &path); i++)
+			if (!p->ops->path || path.slices || path.retries)
+				n = collect(out, max, n, &path);
 	}
 	pthread_mutex_unlock(&e->peers_lock);
 	return (int)n;

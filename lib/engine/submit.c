@@ -19,7 +19,7 @@ struct plan {
 	struct te_seg *seg;	  /* of the last request */
 	struct te_region *region; /* of the last source; one reference of our own */
 	uint32_t region_uses;	  /* tasks with that source whose references are not taken yet */
-	uint64_t piece;		  /* of seg's peer */
+	uint64_t piece, fragment; /* of seg's peer */
 	uint64_t total;		  /* bytes of the submit */
 	size_t nseg;		  /* further pieces needed */
 	struct {
@@ -56,6 +56,7 @@ static int look_at_segment(struct plan *p, int32_t id, size_t i, struct te_err *
 		peer = te_seg_peer(p->seg);
 	}
 	p->piece = atomic_load_explicit(&peer->piece, memory_order_relaxed);
+	p->fragment = peer->fragment;
 	te_peer_put(p->e, peer);
 	return 0;
 }
@@ -79,6 +80,14 @@ static int look_at_source(struct plan *p, const struct te_request *q, size_t i, 
 	return 0;
 }
 
+/* How many beside the first; a short last one joins the one before. */
+static uint64_t further_pieces(const struct plan *p, uint64_t length)
+{
+	uint64_t n = p->piece && length > p->piece ? (length - 1) / p->piece : 0;
+
+	return n && length - n * p->piece <= p->fragment ? n - 1 : n;
+}
+
 /* Everything that can be refused, before anything is changed. */
 static int check_all(struct plan *p, const struct te_request *req, size_t n, struct te_err *err)
 {
@@ -93,8 +102,7 @@ static int check_all(struct plan *p, const struct te_request *req, size_t n, str
 		r = look_at_source(p, &req[i], i, err);
 		if (r < 0)
 			return r;
-		if (p->piece && req[i].length > p->piece)
-			p->nseg += (req[i].length - 1) / p->piece;
+		p->nseg += further_pieces(p, req[i].length);
 		p->total += req[i].length;
 	}
 	return 0;
@@ -125,14 +133,11 @@ static void fill_slice(struct te_slice *s, struct te_task *t, const struct te_re
 static uint32_t fill_task(struct plan *p, struct te_task *t, const struct te_request *q,
 			  size_t *used, uint64_t deadline, struct te_slice ***tail)
 {
-	bool cut = p->piece && q->length > p->piece;
-	uint64_t piece = cut ? p->piece : q->length;
-	uint32_t n = cut ? (uint32_t)((q->length - 1) / piece) : 0;
+	uint32_t n = (uint32_t)further_pieces(p, q->length);
+	uint64_t piece = p->piece;
 
-	if (*used + n > p->nseg) { /* the peer has changed its mind since check_all() */
-		piece = q->length;
+	if (*used + n > p->nseg) /* the peer has changed its mind since check_all() */
 		n = 0;
-	}
 	t->region = p->region;
 	p->region_uses++;
 	t->more = n ? take_pieces(p, used, n) : NULL;
@@ -142,7 +147,8 @@ static uint32_t fill_task(struct plan *p, struct te_task *t, const struct te_req
 		struct te_slice *s = k ? &t->more[k - 1] : &t->slice;
 		uint64_t at = (uint64_t)k * piece;
 
-		fill_slice(s, t, q, at, MIN(piece, q->length - at), deadline);
+		fill_slice(s, t, q, at, k < n ? piece : q->length - at, deadline);
+		s->region = p->region;
 		**tail = s;
 		*tail = &s->next;
 	}

@@ -22,6 +22,7 @@ struct te_region {
 	int memfd;			/* te_alloc() memory: the fd that it maps, else -1 */
 	uint64_t memfd_offset;		/* where addr lies in memfd */
 	int page_slot;			/* row in the control page (shm.h), -1 when none; ... to here */
+	void *keys;			/* rdma's memory regions, between its reg and unreg */
 	_Atomic uint32_t refs;		/* users now, and TE_REGION_GONE; waited for by te_regions_remove() */
 };
 

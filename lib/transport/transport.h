@@ -15,11 +15,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "host/rpc.h"
 #include "te.h"
 #include "transport/region.h"
 
 struct te_peer;
 struct te_task;
+struct te_topo_wish;
 
 /* One piece of a request. */
 struct te_slice {
@@ -28,6 +30,7 @@ struct te_slice {
 	void *local;
 	uint64_t remote;		/* address in the target */
 	uint64_t len;			/* > 0 */
+	struct te_region *region;	/* holds all of local */
 	uint64_t deadline;		/* te_now() scale: must have come back by then, -ETIMEDOUT */
 	const _Atomic bool *cancelled;	/* once true, a slice that has not begun comes back with -ECANCELED */
 	uint8_t op;			/* enum te_op */
@@ -50,9 +53,24 @@ struct te_sink {
 	void (*done)(struct te_sink *sink, struct te_slice *list, const struct te_err *why);
 };
 
+/* What transports may ask of the store and say to it. Each call blocks, bounded; never with a lock of the
+   transport held. */
+struct te_directory {
+	/* Where the handshake port of segment (or host:port) `server` is. */
+	int (*address)(struct te_directory *d, const char *server, char *host, size_t size, unsigned *port,
+		       struct te_err *err);
+	int (*descriptor)(struct te_directory *d, const char *server, struct te_desc **out,
+			  struct te_err *err);
+	/* What describe() says has changed: publish it soon. Does not block. */
+	void (*changed)(struct te_directory *d);
+};
+
 /* What an engine gives each of its transports. Borrowed until close. */
 struct te_transport_env {
 	const struct te_conf *conf;
+	const char *name;		/* of our segment */
+	const struct te_topo_wish *wish;	/* rdma: which NICs */
+	struct te_directory *directory;
 	struct te_regions *regions;	/* what may be served */
 	struct te_sink *sink;
 	bool serve;			/* false: initiator only */
@@ -77,6 +95,7 @@ struct te_peer {
 	struct te_peer *all_next;	/* the engine's */
 	_Atomic uint64_t piece;		/* set by the transport, may change: longer requests are cut into pieces of so many
 					   bytes (tcp: 1 MiB, so that they spread over connections); 0: never cut */
+	uint64_t fragment;		/* a last piece of at most so many bytes joins the one before */
 	_Atomic uint64_t slices, bytes, retries;	/* finished well; updated once a burst, by the transport (retries: engine) */
 	char local[96], remote[256];	/* for struct te_path; local may change while connecting: racy reads are harmless
 					   only under the engine's care, so set both in peer_open and leave them */
@@ -91,14 +110,24 @@ struct te_transport_ops {
 	void (*close)(struct te_transport *t);
 	/* Optional: start serving; called once, when env->serve. */
 	int (*listen)(struct te_transport *t, struct te_err *err);
-	/* Optional: add ports, control page ... to our descriptor. */
+	/* Optional: add ports, control page, NICs ... to our descriptor. */
 	void (*describe)(struct te_transport *t, struct te_desc *desc);
+	/* Optional: append the buffers of a region to our descriptor in this transport's form. 1: done; 0: the common
+	   form will do; -ENOMEM. */
+	int (*describe_region)(struct te_transport *t, const struct te_region *r, struct te_desc *desc);
+	/*
+	 * Optional: a handshake (types 0 and 0x10) from whoever connects, hostile. malloc'ed JSON, or NULL: no reply.
+	 * May block, bounded. Several threads at once.
+	 */
+	char *(*handshake)(struct te_transport *t, enum te_rpc_type type, const char *body, size_t len);
 
-	/* Optional, both or neither: a region comes and goes. reg runs before it can be found in env->regions; unreg
-	   makes it unreachable to peers and waits for those that use it until `until`: 0, or -EBUSY with the region
-	   reachable as before. */
+	/* Optional: a region comes. Runs before it can be used. */
 	int (*reg)(struct te_transport *t, struct te_region *r, struct te_err *err);
+	/* Optional: it goes. Makes it unreachable to peers and waits for those that use it until `until`: 0, or -EBUSY
+	   with the region reachable as before. Our own transfers may still use it. */
 	int (*unreg)(struct te_transport *t, struct te_region *r, uint64_t until);
+	/* Optional: it has gone, nobody can find it and no transfer uses it any more (or reg failed). */
+	void (*forget)(struct te_transport *t, struct te_region *r);
 
 	/*
 	 * Required. Can we reach this segment this way? May block (bounded). -EOPNOTSUPP with a reason: not this way,
@@ -107,6 +136,8 @@ struct te_transport_ops {
 	int (*peer_open)(struct te_transport *t, const struct te_peer_info *info, struct te_peer **out,
 			 struct te_err *err);
 	void (*peer_close)(struct te_peer *p);
+	/* Optional: the descriptor was fetched again, and is still of the same engine. */
+	void (*update)(struct te_peer *p, const struct te_desc *desc);
 	/* Optional: does this peer cover [addr, addr+len) by what it knows better than the descriptor (shm: the control
 	   page)? 1 yes, 0 no. Without it the descriptor decides. */
 	int (*covers)(struct te_peer *p, uint64_t addr, uint64_t len);
@@ -120,6 +151,9 @@ struct te_transport_ops {
 	void (*help)(struct te_peer *p, struct te_slice *s, const _Atomic uint32_t *pending, uint64_t until);
 	/* Optional. The peer's address may have changed or it is gone: fail what is queued or in flight now. */
 	void (*abort)(struct te_peer *p, int status, const struct te_err *why);
+	/* Optional, for a peer with more than one way: the i-th; its transport, local, remote (without the segment's
+	   name), slices and bytes are set. false: there is none. */
+	bool (*path)(struct te_peer *p, size_t i, struct te_path *out);
 };
 
 /* First member of every transport's own struct. */
@@ -128,7 +162,7 @@ struct te_transport {
 	const struct te_transport_env *env;
 };
 
-extern const struct te_transport_ops te_transport_local, te_transport_shm, te_transport_tcp;
+extern const struct te_transport_ops te_transport_local, te_transport_shm, te_transport_rdma, te_transport_tcp;
 
 /* Built-in transports, best first, NULL-terminated. */
 extern const struct te_transport_ops *const te_transports[];

@@ -63,12 +63,12 @@ static char *reply_to(enum te_rpc_type type, const json_t *root)
 	return big;
 }
 
-static char *handle(void *arg, enum te_rpc_type type, const char *body, size_t len)
+static char *handle(void *arg, enum te_rpc_type type, const char *body, size_t len, uint64_t who)
 {
 	json_t *root;
 	char *text;
 
-	(void)arg;
+	(void)arg, (void)who;
 	if (te_json_parse(body, len, &root, NULL))
 		return NULL;
 	text = reply_to(type, root);

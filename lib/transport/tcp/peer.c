@@ -14,7 +14,7 @@
 #include "te_segment.h"
 #include "transport/tcp/io.h"
 #include "transport/tcp/peer.h"
-#include "transport/tcp/spin.h"
+#include "transport/spin.h"
 
 enum {
 	SPIN_BYTES =

@@ -16,7 +16,7 @@
 #include "te_log.h"
 #include "transport/tcp/served.h"
 #include "transport/tcp/server.h"
-#include "transport/tcp/spin.h"
+#include "transport/spin.h"
 #include "transport/tcp/tune.h"
 
 enum {

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
-#include "transport/tcp/spin.h"
+#include "transport/spin.h"
 
 /* The processors are the process's, not an engine's, so their users are counted over it. */
 static _Atomic int spinning, most;

@@ -5,8 +5,8 @@
  * that polling does not take the time of those that work. Each polls only for MC_TE_SPIN_US after
  * something has moved: an idle process uses none.
  */
-#ifndef TE_TCP_SPIN_H
-#define TE_TCP_SPIN_H
+#ifndef TE_TRANSPORT_SPIN_H
+#define TE_TRANSPORT_SPIN_H
 
 #include <stdbool.h>
 

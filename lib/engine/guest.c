@@ -1,0 +1,139 @@
+/* guest.c - handshakes that take time: each is answered on a thread of its own, so that the daemon
+ * never waits. And what transports may ask of the store meanwhile. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/daemon.h"
+#include "engine/engine.h"
+
+enum { GUESTS_MAX = 16 }; /* at a time; more are told to come again */
+
+struct guest {
+	struct te_engine *e;
+	struct te_transport *transport;
+	enum te_rpc_type type;
+	uint64_t client;
+	size_t len;
+	char body[];
+};
+
+static struct te_transport *host_of(struct te_engine *e)
+{
+	for (size_t i = 0; i < TE_MAX_TRANSPORTS; i++)
+		if (e->transports[i] && e->transports[i]->ops->handshake)
+			return e->transports[i];
+	return NULL;
+}
+
+static void leave(struct te_engine *e)
+{
+	pthread_mutex_lock(&e->guests_lock);
+	if (!--e->guests)
+		pthread_cond_broadcast(&e->guests_gone);
+	pthread_mutex_unlock(&e->guests_lock);
+}
+
+static void *answer(void *arg)
+{
+	struct guest *g = arg;
+	struct te_engine *e = g->e;
+	char *text = g->transport->ops->handshake(g->transport, g->type, g->body, g->len);
+
+	te_daemon_reply(e->daemon, g->client, text);
+	free(g);
+	leave(e);
+	return NULL;
+}
+
+static bool start(struct te_engine *e, struct guest *g)
+{
+	pthread_t thread;
+	bool good = false;
+
+	pthread_mutex_lock(&e->guests_lock);
+	if (e->guests < GUESTS_MAX && !atomic_load(&e->closing) &&
+	    !te_thread_start(&thread, "te-guest", answer, g)) {
+		pthread_detach(thread);
+		e->guests++;
+		good = true;
+	}
+	pthread_mutex_unlock(&e->guests_lock);
+	return good;
+}
+
+/* Without RDMA there is nothing to connect: the empty descriptor of a tcp engine (INTEROP 2.3). */
+static char *answer_empty(const char *body, size_t len)
+{
+	static const char empty[] =
+		"{\"local_gid\":\"\",\"local_lid\":0,\"local_nic_path\":\"\",\"payload\":\"\","
+		"\"peer_nic_path\":\"\",\"qp_num\":[],\"reply_msg\":\"\"}";
+
+	return te_notify_is_object(body, len) ? te_strdup(empty) : NULL;
+}
+
+char *te_guest_handle(struct te_engine *e, enum te_rpc_type type, const char *body, size_t len,
+		      uint64_t client)
+{
+	struct te_transport *t = atomic_load(&e->ready) ? host_of(e) : NULL;
+	struct guest *g;
+
+	if (!t)
+		return type == TE_RPC_RETIRE ? NULL : answer_empty(body, len);
+	g = malloc(sizeof(*g) + len);
+	if (!g)
+		return NULL;
+	*g = (struct guest){ .e = e, .transport = t, .type = type, .client = client, .len = len };
+	memcpy(g->body, body, len);
+	if (start(e, g))
+		return TE_DAEMON_LATER;
+	free(g);
+	return te_strdup(
+		"{\"local_gid\":\"\",\"local_lid\":0,\"local_nic_path\":\"\",\"payload\":\"\","
+		"\"peer_nic_path\":\"\",\"qp_num\":[],\"reply_msg\":\"busy, try again\"}");
+}
+
+void te_guests_wait(struct te_engine *e)
+{
+	pthread_mutex_lock(&e->guests_lock);
+	while (e->guests)
+		pthread_cond_wait(&e->guests_gone, &e->guests_lock);
+	pthread_mutex_unlock(&e->guests_lock);
+}
+
+/* ---- the directory ------------------------------------------------------------------------ */
+
+static int address(struct te_directory *d, const char *server, char *host, size_t size,
+		   unsigned *port, struct te_err *err)
+{
+	struct te_engine *e = container_of(d, struct te_engine, directory);
+	struct te_rpc_meta owner;
+	int r = te_find_owner(e, server, &owner, err);
+
+	if (r < 0)
+		return r;
+	te_strlcpy(host, owner.host, size);
+	*port = owner.port;
+	return 0;
+}
+
+static int descriptor(struct te_directory *d, const char *server, struct te_desc **out,
+		      struct te_err *err)
+{
+	struct te_engine *e = container_of(d, struct te_engine, directory);
+	struct te_rpc_meta owner;
+
+	return te_seg_fetch(e, server, out, &owner, err);
+}
+
+static void changed(struct te_directory *d)
+{
+	te_publish_soon(container_of(d, struct te_engine, directory));
+}
+
+void te_directory_init(struct te_directory *d)
+{
+	*d = (struct te_directory){ .address = address,
+				    .descriptor = descriptor,
+				    .changed = changed };
+}

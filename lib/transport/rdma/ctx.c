@@ -1,0 +1,298 @@
+/* ctx.c - one NIC: opening it, its port and GID as they change, its completion queues and their
+ * threads. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "transport/rdma/rdma.h"
+
+enum { CQE_MIN = 16 };
+
+static bool ep_busy(const struct te_pool_node *node)
+{
+	return atomic_load_explicit(&container_of(node, struct rdma_ep, node)->work,
+				    memory_order_relaxed);
+}
+
+/* ---- what the device can ---- */
+
+static int read_limits(struct rdma_ctx *c, struct te_err *err)
+{
+	const struct te_conf *conf = c->t->base.env->conf;
+	struct ibv_device_attr a;
+	struct ibv_port_attr p;
+	int r = ibv_query_device(c->verbs, &a);
+
+	if (!r)
+		r = ibv_query_port(c->verbs, (uint8_t)conf->ib_port, &p);
+	if (r)
+		return te_fail(err, -abs(r), "device '%s': cannot be queried: %s", c->name,
+			       strerror(abs(r)));
+	c->max_wr = (int)MIN(conf->max_wr, (int64_t)a.max_qp_wr);
+	c->max_sge = (int)MIN(conf->max_sge, (int64_t)a.max_sge);
+	c->rd_atomic = MIN(16, a.max_qp_rd_atom);
+	c->init_rd_atomic = MIN(16, a.max_qp_init_rd_atom);
+	c->max_msg = p.max_msg_sz ? p.max_msg_sz : 1u << 30;
+	c->max_mr = MIN((uint64_t)conf->max_mr_size, a.max_mr_size);
+	c->nqp = (unsigned)conf->num_qp;
+	atomic_init(&c->max_inline, (int)conf->max_inline);
+	c->ncqs = (unsigned)MIN(conf->num_cq, (int64_t)a.max_cq);
+	return 0;
+}
+
+static int make_cq(struct rdma_ctx *c, struct rdma_cq *q, unsigned vector, int cqe,
+		   struct te_err *err)
+{
+	q->ctx = c;
+	pthread_mutex_init(&q->lock, NULL);
+	q->channel = ibv_create_comp_channel(c->verbs);
+	if (q->channel)
+		q->cq = ibv_create_cq(c->verbs, cqe, NULL, q->channel,
+				      (int)vector % c->verbs->num_comp_vectors);
+	if (!q->cq)
+		return te_fail(err, -errno, "device '%s': no completion queue of %d entries: %s",
+			       c->name, cqe, strerror(errno));
+	if (fcntl(q->channel->fd, F_SETFL, O_NONBLOCK) < 0)
+		return te_fail(err, -errno, "device '%s': fcntl: %s", c->name, strerror(errno));
+	atomic_init(&q->room, MIN(cqe, q->cq->cqe));
+	return 0;
+}
+
+static int make_cqs(struct rdma_ctx *c, struct te_err *err)
+{
+	struct ibv_device_attr a;
+	int cqe, r = 0;
+
+	if (ibv_query_device(c->verbs, &a))
+		return te_fail(err, -EIO, "device '%s': cannot be queried", c->name);
+	cqe = MAX((int)MIN(c->t->base.env->conf->max_cqe, (int64_t)a.max_cqe), (int)CQE_MIN);
+	c->cqs = calloc(c->ncqs, sizeof(*c->cqs));
+	if (!c->cqs)
+		return te_fail(err, -ENOMEM, "out of memory");
+	for (unsigned i = 0; i < c->ncqs && !r; i++)
+		r = make_cq(c, &c->cqs[i], i, cqe, err);
+	return r;
+}
+
+/* ---- port and GID ---- */
+
+/* c->lock held. true: it is usable; why not is in c->why. */
+static bool look(struct rdma_ctx *c)
+{
+	struct te_err err = { 0 };
+
+	if (te_nic_query_open(c->t->base.env->conf, c->verbs, c->tried, &c->port, &err) < 0 ||
+	    te_nic_usable(&c->port, &err) < 0) {
+		te_strlcpy(c->why, err.msg, sizeof(c->why));
+		return false;
+	}
+	c->why[0] = '\0';
+	return true;
+}
+
+static void retire_all(struct rdma_ctx *c, const struct te_err *why)
+{
+	struct rdma_ep *ep;
+
+	do {
+		struct te_pool_node *n;
+
+		ep = NULL;
+		pthread_mutex_lock(&c->lock);
+		n = te_pool_first(&c->pool);
+		if (n) {
+			ep = container_of(n, struct rdma_ep, node);
+			atomic_fetch_add(&ep->refs, 1);
+		}
+		pthread_mutex_unlock(&c->lock);
+		if (ep) {
+			rdma_ep_retire(ep, why, NULL);
+			rdma_ep_put(ep);
+		}
+	} while (ep);
+}
+
+void rdma_ctx_end(struct rdma_ctx *c)
+{
+	struct te_err why;
+
+	te_fail(&why, -ECANCELED, "%s: the engine is closing", c->path);
+	atomic_store(&c->broken, true);
+	atomic_store(&c->active, false);
+	retire_all(c, &why);
+}
+
+void rdma_ctx_down(struct rdma_ctx *c, const char *why)
+{
+	struct te_err err;
+
+	te_fail(&err, -ENETDOWN, "device '%s' port %lld: %s", c->name,
+		(long long)c->t->base.env->conf->ib_port, why);
+	pthread_mutex_lock(&c->lock);
+	te_strlcpy(c->why, err.msg, sizeof(c->why));
+	pthread_mutex_unlock(&c->lock);
+	if (atomic_exchange(&c->active, false))
+		te_warn("%s; its transfers take other NICs", err.msg);
+	retire_all(c, &err);
+}
+
+bool rdma_ctx_refresh(struct rdma_ctx *c)
+{
+	union ibv_gid old = { 0 };
+	bool was = atomic_load(&c->active), is;
+	struct te_err err;
+	bool moved;
+
+	pthread_mutex_lock(&c->lock);
+	if (c->port.chosen >= 0)
+		old = c->port.gids[c->port.chosen].gid;
+	is = look(c);
+	moved = was && is && memcmp(&old, &c->port.gids[c->port.chosen].gid, sizeof(old)) != 0;
+	pthread_mutex_unlock(&c->lock);
+	if (was && !is) {
+		rdma_ctx_down(c, c->why);
+		return true;
+	}
+	if (moved) {
+		te_warn("device '%s': its GID has changed", c->name);
+		te_fail(&err, -ENETDOWN, "device '%s': its GID has changed", c->name);
+		retire_all(c, &err);
+	}
+	if (is && !was) {
+		atomic_store(&c->active, true);
+		te_warn("device '%s' is usable again", c->name);
+	}
+	return moved || is != was;
+}
+
+bool rdma_ctx_next_gid(struct rdma_ctx *c)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&c->lock);
+	if (c->port.chosen >= 0) {
+		unsigned i = (unsigned)c->port.chosen;
+
+		c->tried[i / 64] |= 1ull << (i % 64);
+		found = look(c);
+		if (!found) {
+			memset(c->tried, 0, sizeof(c->tried));
+			look(c);
+		}
+	}
+	pthread_mutex_unlock(&c->lock);
+	return found;
+}
+
+/* ---- open and close ---- */
+
+static void free_cq(struct rdma_cq *q)
+{
+	struct ibv_cq *cq;
+	void *arg;
+
+	if (!q->ctx)
+		return;
+	if (q->cq) {
+		while (!ibv_get_cq_event(q->channel, &cq, &arg))
+			atomic_fetch_add(&q->unacked, 1);
+		ibv_ack_cq_events(q->cq, (unsigned)atomic_load(&q->unacked));
+		ibv_destroy_cq(q->cq);
+	}
+	if (q->channel)
+		ibv_destroy_comp_channel(q->channel);
+	pthread_mutex_destroy(&q->lock);
+}
+
+static int open_parts(struct rdma_ctx *c, struct te_err *err)
+{
+	const struct te_conf *conf = c->t->base.env->conf;
+	int r = te_nic_open(c->name, &c->verbs, err), flags;
+
+	if (r < 0)
+		return r;
+	c->pd = ibv_alloc_pd(c->verbs);
+	if (!c->pd)
+		return te_fail(err, -errno, "device '%s': no protection domain: %s", c->name,
+			       strerror(errno));
+	flags = fcntl(c->verbs->async_fd, F_GETFL);
+	if (flags < 0 || fcntl(c->verbs->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return te_fail(err, -errno, "device '%s': fcntl: %s", c->name, strerror(errno));
+	r = read_limits(c, err);
+	if (!r)
+		r = make_cqs(c, err);
+	if (!r)
+		r = te_nic_query_open(conf, c->verbs, c->tried, &c->port, err);
+	return r;
+}
+
+int rdma_ctx_open(struct rdma *t, unsigned index, const char *name, struct rdma_ctx **out,
+		  struct te_err *err)
+{
+	struct rdma_ctx *c = calloc(1, sizeof(*c));
+	const struct te_conf *conf = t->base.env->conf;
+	int r;
+
+	if (!c)
+		return te_fail(err, -ENOMEM, "out of memory");
+	c->t = t;
+	c->index = index;
+	c->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	c->port.chosen = -1;
+	te_strlcpy(c->name, name, sizeof(c->name));
+	snprintf(c->path, sizeof(c->path), "%s@%s", t->server, name);
+	pthread_mutex_init(&c->lock, NULL);
+	r = te_pool_init(&c->pool, (size_t)conf->max_ep, conf->endpoint_fifo, ep_busy);
+	if (r < 0)
+		te_fail(err, r, "out of memory");
+	if (!r)
+		r = open_parts(c, err);
+	if (r < 0) {
+		rdma_ctx_close(c);
+		return r;
+	}
+	atomic_store(&c->active, look(c));
+	*out = c;
+	return 0;
+}
+
+int rdma_ctx_start(struct rdma_ctx *c, struct te_err *err)
+{
+	c->pollers = calloc(c->ncqs, sizeof(*c->pollers));
+	if (!c->pollers || c->stop < 0)
+		return te_fail(err, -ENOMEM, "device '%s': out of memory or descriptors", c->name);
+	for (unsigned i = 0; i < c->ncqs; i++) {
+		int r = te_thread_start(&c->pollers[i], "te-rdma-poll", rdma_poller, &c->cqs[i]);
+
+		if (r)
+			return te_fail(err, r, "cannot start a thread: %s", strerror(-r));
+		c->npollers = i + 1;
+	}
+	return 0;
+}
+
+void rdma_ctx_close(struct rdma_ctx *c)
+{
+	if (!c)
+		return;
+	if (c->stop >= 0)
+		eventfd_write(c->stop, 1);
+	for (unsigned i = 0; i < c->npollers; i++)
+		pthread_join(c->pollers[i], NULL);
+	for (unsigned i = 0; c->cqs && i < c->ncqs; i++)
+		free_cq(&c->cqs[i]);
+	if (c->pd)
+		ibv_dealloc_pd(c->pd);
+	if (c->verbs)
+		ibv_close_device(c->verbs);
+	if (c->stop >= 0)
+		close(c->stop);
+	te_pool_clear(&c->pool);
+	pthread_mutex_destroy(&c->lock);
+	free(c->pollers);
+	free(c->cqs);
+	free(c);
+}

@@ -1,0 +1,413 @@
+/* janitor.c - what happens by itself: events of NICs, endpoints that stall or are never finished,
+ * what was retired, peers that wait or have gone; and farewells. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "host/rpc.h"
+#include "transport/rdma/rdma.h"
+
+enum {
+	LOOK_MS = 1000, /* between two looks at a NIC that is down: events can be lost */
+	BATCH = 16,	/* endpoints that one tick gives up */
+	BYES_MAX = 32,	/* threads that say farewell */
+};
+
+/* ---- farewells ---------------------------------------------------------------------------- */
+
+struct bye {
+	struct rdma *t;
+	struct te_shake say;
+	char host[256];
+	unsigned port;
+	bool te;
+	struct rdma_peer *peers[8];
+	size_t npeers;
+};
+
+static void send_bye(struct bye *b)
+{
+	struct te_directory *d = b->t->base.env->directory;
+	uint64_t until = te_now() + (uint64_t)RDMA_BYE_MS * TE_NSEC_PER_MSEC;
+	char *at = strchr(b->say.peer_path, '@'), *text, *reply = NULL;
+	char server[TE_SHAKE_PATH];
+	struct te_err err;
+	size_t len;
+
+	te_strlcpy(server, b->say.peer_path, at ? (size_t)(at - b->say.peer_path) + 1 : 1);
+	if (!b->host[0] && d->address(d, server, b->host, sizeof(b->host), &b->port, &err) < 0)
+		return;
+	text = te_shake_format_retire(&b->say);
+	if (text && te_rpc_call(b->t->base.env->conf, b->host, b->port, TE_RPC_RETIRE, text, until,
+				&reply, &len, &err) < 0)
+		te_info("%s was not told that its endpoint is retired: %s", b->say.peer_path,
+			err.msg);
+	free(text);
+	free(reply);
+}
+
+static void *bye_main(void *arg)
+{
+	struct bye *b = arg;
+	struct rdma *t = b->t;
+
+	if (b->te)
+		send_bye(b);
+	for (size_t i = 0; i < b->npeers; i++)
+		rdma_unfence(b->peers[i]);
+	free(b);
+	rdma_janitor_wake(t);
+	pthread_mutex_lock(&t->bye_lock);
+	if (!--t->byes)
+		pthread_cond_broadcast(&t->bye_cond);
+	pthread_mutex_unlock(&t->bye_lock);
+	return NULL;
+}
+
+static bool start_bye(struct bye *b)
+{
+	struct rdma *t = b->t;
+	pthread_t thread;
+	bool good;
+
+	pthread_mutex_lock(&t->bye_lock);
+	good = t->byes < BYES_MAX && !te_thread_start(&thread, "te-rdma-bye", bye_main, b);
+	if (good) {
+		t->byes++;
+		pthread_detach(thread);
+	}
+	pthread_mutex_unlock(&t->bye_lock);
+	return good;
+}
+
+void rdma_bye(struct rdma_ep *ep, struct rdma_peer *const *peers, size_t npeers)
+{
+	struct bye *b = calloc(1, sizeof(*b));
+
+	if (b) {
+		b->t = ep->ctx->t;
+		rdma_ep_shake(ep, &b->say);
+		te_strlcpy(b->host, ep->host, sizeof(b->host));
+		b->port = ep->port;
+		b->te = ep->te;
+		b->npeers = MIN(npeers, ARRAY_SIZE(b->peers));
+		for (size_t i = 0; i < b->npeers; i++)
+			b->peers[i] = peers[i];
+	}
+	if (b && start_bye(b))
+		return;
+	free(b);
+	for (size_t i = 0; i < npeers; i++)
+		rdma_unfence(peers[i]);
+}
+
+/* ---- events ------------------------------------------------------------------------------- */
+
+static void retire_qp(struct rdma_ctx *c, const struct ibv_qp *qp, const char *event)
+{
+	struct rdma_ep *found = NULL;
+	struct te_err why;
+
+	pthread_mutex_lock(&c->lock);
+	for (struct te_pool_node *n = te_pool_first(&c->pool); n && !found; n = te_pool_next(n)) {
+		struct rdma_ep *ep = container_of(n, struct rdma_ep, node);
+
+		for (unsigned i = 0; i < ep->nqp; i++)
+			if (ep->qps[i].qp == qp)
+				found = ep;
+	}
+	if (found)
+		atomic_fetch_add(&found->refs, 1);
+	pthread_mutex_unlock(&c->lock);
+	if (!found)
+		return;
+	te_fail(&why, -EIO, "%s to %s: %s", c->path, found->path, event);
+	rdma_ep_retire(found, &why, NULL);
+	rdma_ep_put(found);
+}
+
+static void changed(struct rdma_ctx *c)
+{
+	struct rdma *t = c->t;
+
+	pthread_mutex_lock(&t->peers_lock);
+	for (struct rdma_peer *p = t->peers; p; p = p->next)
+		rdma_peer_replan(p, c);
+	pthread_mutex_unlock(&t->peers_lock);
+	t->base.env->directory->changed(t->base.env->directory);
+}
+
+static void act(struct rdma_ctx *c, enum ibv_event_type type, const struct ibv_qp *qp)
+{
+	const char *text = ibv_event_type_str(type);
+
+	te_info("device '%s': %s", c->name, text);
+	switch (type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_PATH_MIG_ERR:
+		retire_qp(c, qp, text);
+		break;
+	case IBV_EVENT_CQ_ERR:
+	case IBV_EVENT_DEVICE_FATAL:
+	case IBV_EVENT_WQ_FATAL:
+		atomic_store(&c->broken, true);
+		te_error("device '%s': %s; it is not used any more until the engine is restarted",
+			 c->name, text);
+		rdma_ctx_down(c, text);
+		changed(c);
+		break;
+	case IBV_EVENT_PORT_ERR:
+		rdma_ctx_down(c, "the port is down");
+		changed(c);
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+		if (!atomic_load(&c->broken) && rdma_ctx_refresh(c))
+			changed(c);
+		break;
+	default:
+		break;
+	}
+}
+
+static bool is_about_qp(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR ||
+	       type == IBV_EVENT_QP_ACCESS_ERR || type == IBV_EVENT_PATH_MIG_ERR;
+}
+
+/* Acknowledged before it is acted on: a QP cannot be destroyed while an event of it is not. */
+static void take_events(struct rdma_ctx *c)
+{
+	struct ibv_async_event ev;
+
+	while (!ibv_get_async_event(c->verbs, &ev)) {
+		const struct ibv_qp *qp = is_about_qp(ev.event_type) ? ev.element.qp : NULL;
+		enum ibv_event_type type = ev.event_type;
+
+		ibv_ack_async_event(&ev);
+		act(c, type, qp);
+	}
+}
+
+/* ---- endpoints ---------------------------------------------------------------------------- */
+
+/* How long a QP may be silent: a NIC with much to send at a low speed takes its time. */
+static uint64_t patience(const struct rdma_ctx *c)
+{
+	uint64_t rate = atomic_load(&c->rate);
+	uint64_t ns = (uint64_t)RDMA_STALL_MS * TE_NSEC_PER_MSEC, most;
+
+	most = (uint64_t)RDMA_STALL_MAX_MS * TE_NSEC_PER_MSEC;
+	if (rate)
+		ns = MAX(ns, (uint64_t)((double)atomic_load(&c->inflight) / (double)rate * 4e9));
+	return MIN(ns, most);
+}
+
+static const char *ailing(const struct rdma_ep *ep, uint64_t now, uint64_t silence)
+{
+	if (atomic_load(&ep->state) == EP_WAIT_ACK)
+		return now - ep->since > RDMA_ACK_S * TE_NSEC_PER_SEC
+			       ? "the peer never said that it is ready"
+			       : NULL;
+	for (unsigned i = 0; i < ep->nqp; i++) {
+		const struct rdma_qp *qp = &ep->qps[i];
+		uint64_t progress = atomic_load(&qp->progress);
+
+		if (atomic_load(&qp->posted) != atomic_load(&qp->done) && now > progress &&
+		    now - progress > silence)
+			return "nothing has come back for too long";
+	}
+	return NULL;
+}
+
+/* Those to give up, referenced; true: there are some to look after. */
+static bool examine(struct rdma_ctx *c, struct rdma_ep **bad, const char **why, size_t *nbad)
+{
+	uint64_t now = te_now(), silence = patience(c);
+	bool busy = false;
+
+	pthread_mutex_lock(&c->lock);
+	for (struct te_pool_node *n = te_pool_first(&c->pool); n && *nbad < BATCH;
+	     n = te_pool_next(n)) {
+		struct rdma_ep *ep = container_of(n, struct rdma_ep, node);
+		const char *text;
+
+		if (!atomic_load(&ep->work) && atomic_load(&ep->state) != EP_WAIT_ACK)
+			continue;
+		busy = true;
+		text = ailing(ep, now, silence);
+		if (!text)
+			continue;
+		atomic_fetch_add(&ep->refs, 1);
+		why[*nbad] = text;
+		bad[(*nbad)++] = ep;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return busy;
+}
+
+static bool tend_endpoints(struct rdma_ctx *c)
+{
+	struct rdma_ep *bad[BATCH];
+	const char *text[BATCH];
+	size_t n = 0;
+	bool busy = examine(c, bad, text, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		struct te_err why;
+
+		te_fail(&why, -EHOSTUNREACH, "%s to %s: %s", c->path, bad[i]->path, text[i]);
+		rdma_ep_retire(bad[i], &why, NULL);
+		rdma_ep_put(bad[i]);
+	}
+	/* Completions of what was retired must not wait for somebody to look. */
+	if (n)
+		rdma_poll(c);
+	return busy;
+}
+
+/* ---- peers -------------------------------------------------------------------------------- */
+
+static bool tend_peers(struct rdma *t, struct rdma_done *done)
+{
+	struct rdma_peer *over = NULL;
+	bool busy = false;
+
+	pthread_mutex_lock(&t->peers_lock);
+	for (struct rdma_peer **at = &t->peers, *p; (p = *at);) {
+		busy |= rdma_peer_tick(p, done);
+		if (!rdma_peer_over(p)) {
+			at = &p->next;
+			continue;
+		}
+		*at = p->next;
+		p->next = over;
+		over = p;
+	}
+	pthread_mutex_unlock(&t->peers_lock);
+	while (over) {
+		struct rdma_peer *next = over->next;
+
+		rdma_peer_free(over);
+		over = next;
+	}
+	return busy;
+}
+
+/* ---- the thread --------------------------------------------------------------------------- */
+
+/* true: look again soon. */
+static bool tick(struct rdma *t)
+{
+	struct rdma_done done;
+	bool busy = false;
+
+	for (size_t i = 0; i < t->nctx; i++)
+		if (t->ctx[i])
+			busy |= tend_endpoints(t->ctx[i]);
+	busy |= rdma_ep_reap(t, false);
+	rdma_done_init(&done);
+	busy |= tend_peers(t, &done);
+	rdma_done_deliver(t, &done);
+	return busy;
+}
+
+/* true: there is a NIC that may come back. */
+static bool look_at_nics(struct rdma *t, uint64_t *last)
+{
+	bool down = false, due = te_now() - *last >= (uint64_t)LOOK_MS * TE_NSEC_PER_MSEC;
+
+	for (size_t i = 0; i < t->nctx; i++) {
+		struct rdma_ctx *c = t->ctx[i];
+
+		if (!c || atomic_load(&c->active) || atomic_load(&c->broken))
+			continue;
+		down = true;
+		if (due && rdma_ctx_refresh(c))
+			changed(c);
+	}
+	if (due)
+		*last = te_now();
+	return down;
+}
+
+static void wait_for(struct rdma *t, struct pollfd *fds, nfds_t n, int ms)
+{
+	eventfd_t count;
+
+	poll(fds, n, ms);
+	atomic_store(&t->asleep, false);
+	if (fds[0].revents & POLLIN)
+		eventfd_read(t->wake, &count);
+	for (nfds_t i = 1; i < n; i++)
+		if (fds[i].revents & POLLIN)
+			take_events(t->ctx[i - 1]);
+}
+
+static void *janitor(void *arg)
+{
+	struct rdma *t = arg;
+	struct pollfd *fds = calloc(t->nctx + 1, sizeof(*fds));
+	uint64_t looked = 0;
+
+	if (!fds)
+		return NULL;
+	fds[0] = (struct pollfd){ .fd = t->wake, .events = POLLIN };
+	for (size_t i = 0; i < t->nctx; i++)
+		fds[i + 1] = (struct pollfd){ .fd = t->ctx[i] ? t->ctx[i]->verbs->async_fd : -1,
+					      .events = POLLIN };
+	while (!atomic_load(&t->stop)) {
+		bool busy = tick(t), down = look_at_nics(t, &looked);
+
+		if (!busy) { /* whoever brings work from now on wakes us */
+			atomic_store(&t->asleep, true);
+			busy = tick(t);
+		}
+		wait_for(t, fds, t->nctx + 1, busy ? RDMA_TICK_MS : down ? LOOK_MS : -1);
+	}
+	free(fds);
+	return NULL;
+}
+
+void rdma_janitor_wake(struct rdma *t)
+{
+	if (atomic_load(&t->asleep) && atomic_exchange(&t->asleep, false))
+		eventfd_write(t->wake, 1);
+}
+
+int rdma_janitor_start(struct rdma *t, struct te_err *err)
+{
+	int r;
+
+	t->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (t->wake < 0)
+		return te_fail(err, -errno, "cannot make an eventfd: %s", strerror(errno));
+	r = te_thread_start(&t->janitor, "te-rdma-keep", janitor, t);
+	if (r)
+		return te_fail(err, r, "cannot start a thread: %s", strerror(-r));
+	t->has_janitor = true;
+	return 0;
+}
+
+void rdma_janitor_stop(struct rdma *t)
+{
+	if (t->has_janitor) {
+		atomic_store(&t->stop, true);
+		eventfd_write(t->wake, 1);
+		pthread_join(t->janitor, NULL);
+		t->has_janitor = false;
+	}
+	pthread_mutex_lock(&t->bye_lock);
+	while (t->byes)
+		pthread_cond_wait(&t->bye_cond, &t->bye_lock);
+	pthread_mutex_unlock(&t->bye_lock);
+}

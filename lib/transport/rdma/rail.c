@@ -1,0 +1,416 @@
+/* rail.c - rails: pairs of a NIC here and one of the peer's, what they are worth, and which one a
+ * slice takes. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/rdma/rdma.h"
+
+#define WINDOW_NS                                                                                  \
+	(20 * (uint64_t)TE_NSEC_PER_MSEC) /* of work that a rail may have, beside others */
+#define MEASURE_NS   (50 * (uint64_t)TE_NSEC_PER_MSEC)
+#define PAUSE_MIN_NS (500 * (uint64_t)TE_NSEC_PER_MSEC)
+#define RATE_GUESS   1e9 /* bytes a second, of a rail that was never measured */
+
+enum {
+	WINDOW_SLICES = 4,
+	UNSUITABLE = 255, /* class of a rail that the matrices rule out */
+	CLASS_TIER = 4,	  /* preferred NICs first, then ... */
+	CLASS_FAR = 2,	  /* ... those in the same subnet, then ... */
+	CLASS_SPARE = 1,  /* ... a matching of NICs; all other pairs only when that fails */
+};
+
+/* ---- plans -------------------------------------------------------------------------------- */
+
+/* 0: preferred, 1: one of the others, 2: the matrix rules it out. Without a row any will do. */
+static int tier_of(const struct te_matrix *m, const struct te_matrix_row *row, const char *nic)
+{
+	int at = m ? te_matrix_nic(m, nic) : -1;
+
+	if (!row || !row->n)
+		return 0;
+	for (size_t i = 0; i < row->n; i++)
+		if (row->nics[i] == at)
+			return i >= row->npreferred;
+	return 2;
+}
+
+static unsigned uses(const struct rdma_plan *plan, const struct rdma_rail *r, unsigned class,
+		     bool local)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < plan->n; i++)
+		if (plan->class[i] == class && (local ? plan->rails[i]->ctx == r->ctx
+						      : !strcmp(plan->rails[i]->remote, r->remote)))
+			n++;
+	return n;
+}
+
+/* Of a group of equals, one rail for each NIC here and each there; the rest are spare. Same names
+   go together under MC_ENABLE_DEST_DEVICE_AFFINITY. class: of the spare ones; they lose CLASS_SPARE
+   when they are chosen. */
+static void match_side(struct rdma_plan *plan, unsigned class, bool local, bool same_name,
+		       unsigned turn)
+{
+	for (size_t k = 0; k < plan->n; k++) {
+		struct rdma_rail *best = NULL;
+		unsigned least = UINT32_MAX;
+		size_t at = 0;
+
+		if (plan->class[k] != class ||
+		    uses(plan, plan->rails[k], class - CLASS_SPARE, local))
+			continue;
+		for (size_t i = 0; i < plan->n; i++) {
+			size_t j = (i + turn) % plan->n;
+			struct rdma_rail *r = plan->rails[j];
+			unsigned n;
+
+			if (plan->class[j] != class ||
+			    (local ? r->ctx != plan->rails[k]->ctx
+				   : strcmp(r->remote, plan->rails[k]->remote) != 0))
+				continue;
+			n = 2 * uses(plan, r, class - CLASS_SPARE, !local);
+			if (same_name && strcmp(r->ctx->name, r->remote) != 0)
+				n += 1000;
+			if (n < least) {
+				least = n;
+				best = r;
+				at = j;
+			}
+		}
+		if (best)
+			plan->class[at] = (uint8_t)(class - CLASS_SPARE);
+	}
+}
+
+static void match(struct rdma_plan *plan, unsigned class, bool same_name)
+{
+	match_side(plan, class, true, same_name, 0);
+	match_side(plan, class, false, same_name, 0);
+}
+
+static int make_plan(struct rdma_peer *p, struct rdma_plan *plan, const struct te_matrix_row *own,
+		     const struct te_matrix_row *theirs)
+{
+	bool same_name = p->t->base.env->conf->dest_affinity;
+	size_t n = 0;
+
+	for (struct rdma_rail *r = p->rails; r; r = r->next)
+		n++;
+	plan->rails = calloc(n + 1, sizeof(plan->rails[0]));
+	plan->class = calloc(n + 1, 1);
+	if (!plan->rails || !plan->class)
+		return -ENOMEM;
+	for (struct rdma_rail *r = p->rails; r; r = r->next) {
+		int here = tier_of(p->t->matrix, own, r->ctx->name);
+		int there = tier_of(p->table->matrix, theirs, r->remote);
+
+		if (!r->listed || here > 1 || there > 1)
+			continue;
+		plan->rails[plan->n] = r;
+		plan->class[plan->n++] = (uint8_t)((here + there) * CLASS_TIER +
+						   (r->near ? 0 : CLASS_FAR) + CLASS_SPARE);
+	}
+	for (unsigned group = CLASS_SPARE; group < 3 * CLASS_TIER; group += CLASS_FAR)
+		match(plan, group, same_name);
+	return 0;
+}
+
+void rdma_plan_clear(struct rdma_peer *p)
+{
+	for (size_t i = 0; i < p->nplans; i++) {
+		free(p->plans[i].rails);
+		free(p->plans[i].class);
+	}
+	free(p->plans);
+	p->plans = NULL;
+	p->nplans = 0;
+}
+
+static void look_near(struct rdma_rail *r)
+{
+	struct rdma_ctx *c = r->ctx;
+
+	pthread_mutex_lock(&c->lock);
+	r->near = c->port.chosen >= 0 && te_nic_same_subnet(&c->port.gids[c->port.chosen], &r->gid);
+	pthread_mutex_unlock(&c->lock);
+}
+
+int rdma_plan_rails(struct rdma_peer *p, struct te_err *err)
+{
+	const struct te_matrix *own = p->t->matrix, *theirs = p->table->matrix;
+	size_t nown = own->nrows + 1, ntheirs = (theirs ? theirs->nrows : 0) + 1;
+	struct rdma_plan *plans = calloc(nown * ntheirs, sizeof(*plans));
+
+	if (!plans)
+		return te_fail(err, -ENOMEM, "out of memory");
+	for (struct rdma_rail *r = p->rails; r; r = r->next)
+		look_near(r);
+	rdma_plan_clear(p);
+	p->plans = plans;
+	p->nplans = nown * ntheirs;
+	p->plan_stride = ntheirs;
+	for (size_t i = 0; i < p->nplans; i++) {
+		size_t a = i / ntheirs, b = i % ntheirs;
+
+		if (make_plan(p, &plans[i], a < own->nrows ? &own->rows[a] : NULL,
+			      theirs && b < theirs->nrows ? &theirs->rows[b] : NULL) < 0)
+			return te_fail(err, -ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
+/* ---- what rails are worth ----------------------------------------------------------------- */
+
+void rdma_rail_moved(struct rdma_rail *r, uint64_t bytes, uint64_t now)
+{
+	uint64_t since = atomic_load_explicit(&r->since, memory_order_relaxed);
+	uint64_t moved = atomic_fetch_add_explicit(&r->moved, bytes, memory_order_relaxed) + bytes;
+	uint64_t old = atomic_load_explicit(&r->rate, memory_order_relaxed), rate;
+
+	if (now < since + MEASURE_NS)
+		return;
+	rate = (uint64_t)((double)moved * 1e9 / (double)(now - since));
+	atomic_store_explicit(&r->rate, old ? (3 * old + rate) / 4 : rate, memory_order_relaxed);
+	atomic_store_explicit(&r->since, now, memory_order_relaxed);
+	atomic_store_explicit(&r->moved, 0, memory_order_relaxed);
+}
+
+void rdma_rail_failed(struct rdma_rail *r, const struct te_err *why, bool hopeless)
+{
+	const struct te_conf *conf = r->peer->t->base.env->conf;
+	uint64_t now = te_now(), pause = 0;
+
+	if (!r->failed_since) {
+		r->failed_since =
+			now; /* may have been a single lost connection: tried again at once */
+	} else {
+		pause = MAX((now - r->failed_since) / 4, PAUSE_MIN_NS);
+		pause = MIN(pause, (uint64_t)conf->rail_pause_s * TE_NSEC_PER_SEC);
+	}
+	pause = MAX(pause, (uint64_t)conf->conn_pause_ms * TE_NSEC_PER_MSEC);
+	r->state = RAIL_PAUSED;
+	r->paused_until = now + pause;
+	r->hopeless = hopeless;
+	r->why = *why;
+	rdma_ep_put(r->ep);
+	r->ep = NULL;
+	te_info("segment '%s': path %s to %s is avoided for %u ms: %s", r->peer->base.segment,
+		r->ctx->path, r->path, (unsigned)(pause / TE_NSEC_PER_MSEC), why->msg);
+}
+
+void rdma_rails_why(const struct rdma_peer *p, struct te_err *err)
+{
+	char text[420] = "";
+	size_t len = 0;
+	int code = -ENETUNREACH;
+
+	for (const struct rdma_rail *r = p->rails; r && len < sizeof(text); r = r->next) {
+		const char *why = r->why.msg;
+		int n;
+
+		if (!r->listed)
+			continue;
+		if (!atomic_load(&r->ctx->active))
+			why = r->ctx->why;
+		else if (r->why.code)
+			code = r->why.code;
+		n = snprintf(text + len, sizeof(text) - len, "%s%s to %s: %.120s", len ? "; " : "",
+			     r->ctx->name, r->remote, *why ? why : "not tried");
+		len += n > 0 ? (size_t)n : 0;
+	}
+	te_fail(err, code, "no path: %s", len ? text : "the peer names no NIC that ours may use");
+}
+
+/* ---- choosing ----------------------------------------------------------------------------- */
+
+static size_t own_row(const struct te_matrix *m, const char *location)
+{
+	const struct te_matrix_row *row = te_matrix_row(m, location);
+
+	return row ? (size_t)(row - m->rows) : m->nrows;
+}
+
+static const struct rdma_plan *plan_for(struct rdma_peer *p, const struct te_slice *s)
+{
+	const struct rdma_range *to = rdma_range(p->table, s->remote);
+
+	if (!to)
+		return NULL;
+	if (p->last_region != s->region) {
+		p->last_region = s->region;
+		p->last_row = own_row(p->t->matrix, s->region->location);
+	}
+	return &p->plans[p->last_row * p->plan_stride + to->row];
+}
+
+static bool usable(const struct rdma_rail *r)
+{
+	return r->listed && atomic_load_explicit(&r->ctx->active, memory_order_relaxed);
+}
+
+/* An endpoint that was retired behind the rail's back: by its peer, or to make room. */
+static void look_again(struct rdma_rail *r)
+{
+	if (r->state != RAIL_READY || atomic_load(&r->ep->state) == EP_READY)
+		return;
+	rdma_ep_put(r->ep);
+	r->ep = NULL;
+	r->state = RAIL_IDLE;
+}
+
+static uint64_t load_of(const struct rdma_rail *r)
+{
+	return atomic_load_explicit(&r->inflight, memory_order_relaxed) + r->chain_bytes;
+}
+
+static double rate_of(const struct rdma_rail *r)
+{
+	uint64_t rate = atomic_load_explicit(&r->rate, memory_order_relaxed);
+
+	return rate ? (double)rate : RATE_GUESS;
+}
+
+static bool has_room(const struct rdma_rail *r, uint64_t len, bool alone)
+{
+	uint64_t window = (uint64_t)(rate_of(r) * (double)WINDOW_NS / 1e9);
+	uint64_t load = load_of(r);
+
+	if (r->nchain + RDMA_PARTS > rdma_post_room(r->ep))
+		return false;
+	if (alone || !load)
+		return true;
+	if (!atomic_load_explicit(&r->rate, memory_order_relaxed))
+		window = 0;
+	return load + len <= MAX(window, WINDOW_SLICES * r->peer->t->slice);
+}
+
+/* What a look at one class of rails found. */
+struct look {
+	struct rdma_rail *best, *fast; /* with room; the fastest of all that are ready */
+	double best_end;
+	unsigned ready, coming, idle;
+};
+
+static void start_rails(struct rdma_peer *p, const struct rdma_plan *plan, unsigned class,
+			unsigned most, uint64_t now, bool desperate)
+{
+	for (size_t i = 0; i < plan->n && most; i++) {
+		struct rdma_rail *r = plan->rails[i];
+		uint64_t from = r->paused_until;
+
+		if (plan->class[i] != class || !usable(r))
+			continue;
+		if (desperate)
+			from = MIN(from, r->tried + PAUSE_MIN_NS);
+		if (r->state != RAIL_IDLE && !(r->state == RAIL_PAUSED && now >= from))
+			continue;
+		r->state = RAIL_CONNECTING;
+		r->tried = now;
+		most--;
+	}
+	rdma_connect(p);
+}
+
+static bool may_start(const struct rdma_rail *r, uint64_t now, bool desperate)
+{
+	uint64_t from = desperate ? MIN(r->paused_until, r->tried + PAUSE_MIN_NS) : r->paused_until;
+
+	return r->state == RAIL_IDLE || (r->state == RAIL_PAUSED && now >= from);
+}
+
+static void look_at_class(struct rdma_peer *p, const struct rdma_plan *plan, unsigned class,
+			  const struct te_slice *s, bool desperate, struct look *l)
+{
+	unsigned alone = 0, at = 0;
+
+	memset(l, 0, sizeof(*l));
+	for (size_t i = 0; i < plan->n; i++) {
+		struct rdma_rail *r = plan->rails[i];
+
+		if (plan->class[i] != class || !usable(r))
+			continue;
+		look_again(r);
+		alone++;
+		l->ready += r->state == RAIL_READY;
+		l->coming += r->state == RAIL_CONNECTING;
+		l->idle += may_start(r, p->now, desperate);
+		if (r->state == RAIL_READY && (!l->fast || rate_of(r) > rate_of(l->fast)))
+			l->fast = r;
+	}
+	for (size_t i = 0; i < plan->n; i++) {
+		struct rdma_rail *r = plan->rails[(i + p->turn) % plan->n];
+		double end;
+
+		if (plan->class[(i + p->turn) % plan->n] != class || !usable(r) ||
+		    r->state != RAIL_READY || !has_room(r, s->len, alone == 1))
+			continue;
+		end = (double)(load_of(r) + s->len) / rate_of(r);
+		if (p->t->base.env->conf->path_roundrobin)
+			end = at++;
+		if (!l->best || end < l->best_end) {
+			l->best = r;
+			l->best_end = end;
+		}
+	}
+}
+
+/* A slow rail is no help for the last slices: the fastest one would be done with all of them
+ * before. */
+static bool too_slow(const struct rdma_peer *p, const struct look *l)
+{
+	const struct rdma_rail *fast = l->fast;
+
+	if (!l->best || l->best == fast || p->t->base.env->conf->path_roundrobin ||
+	    !atomic_load(&l->best->rate) || !atomic_load(&fast->rate))
+		return false;
+	return l->best_end > (double)(load_of(fast) + p->queued) / rate_of(fast);
+}
+
+static bool any_ready(const struct rdma_plan *plan)
+{
+	for (size_t i = 0; i < plan->n; i++)
+		if (usable(plan->rails[i]) && plan->rails[i]->state == RAIL_READY &&
+		    atomic_load(&plan->rails[i]->ep->state) == EP_READY)
+			return true;
+	return false;
+}
+
+/* How many rails the queue is worth: one for each slice. */
+static unsigned worth(const struct rdma_peer *p)
+{
+	return (unsigned)MIN(p->queued / p->t->slice + 1, (uint64_t)64);
+}
+
+struct rdma_rail *rdma_choose(struct rdma_peer *p, const struct te_slice *s, bool *wait)
+{
+	const struct rdma_plan *plan = plan_for(p, s);
+	bool started = false, ready;
+
+	*wait = false;
+	if (!plan)
+		return NULL;
+	ready = any_ready(plan);
+	for (unsigned class = 0; class < 3 * CLASS_TIER; class ++) {
+		struct look l;
+
+		look_at_class(p, plan, class, s, !ready, &l);
+		if (l.idle && !started) {
+			unsigned want = worth(p), have = l.ready + l.coming;
+
+			if (have < want)
+				start_rails(p, plan, class, want - have, p->now, !ready);
+			l.coming += have < want;
+		}
+		started |= l.coming > 0;
+		*wait |= l.coming || l.ready;
+		if (l.best && !too_slow(p, &l)) {
+			p->turn++;
+			return l.best;
+		}
+		if (l.ready)
+			return NULL;
+	}
+	return NULL;
+}

@@ -1,0 +1,268 @@
+/* rdma.c - the transport rdma: verbs over every NIC of the host at once. */
+#include "transport/rdma/rdma.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "host/topo.h"
+
+#define FLUSH_WAIT (2 * TE_NSEC_PER_SEC) /* for what is in flight when the engine closes */
+
+/* ---- open --------------------------------------------------------------------------------- */
+
+/* Our server name in NIC paths; with MC_RDMA_BIND_ADDRESS that address and the port of the name. */
+static void name_server(struct rdma *t)
+{
+	const struct te_transport_env *env = t->base.env;
+	const char *port = strrchr(env->name, ':');
+
+	if (env->conf->rdma_bind_address[0])
+		snprintf(t->server, sizeof(t->server), "%s%s", env->conf->rdma_bind_address,
+			 port ? port : "");
+	else
+		te_strlcpy(t->server, env->name, sizeof(t->server));
+}
+
+static int read_matrix(struct rdma *t, struct te_err *err)
+{
+	char *text;
+	int r = te_topo_matrix(t->base.env->conf, t->base.env->wish, &text, err);
+
+	if (r < 0)
+		return r;
+	r = te_matrix_parse(text, strlen(text), &t->matrix, err);
+	free(text);
+	if (!r && !t->matrix->nnames)
+		r = te_fail(err, -ENODEV, "this host has no RDMA device");
+	return r;
+}
+
+/* A NIC that cannot be used leaves the others; the last reason is told if none is left. */
+static int open_nics(struct rdma *t, struct te_err *err)
+{
+	struct te_err why = { .code = -ENODEV };
+	bool any = false;
+
+	t->nctx = t->matrix->nnames;
+	t->ctx = calloc(t->nctx, sizeof(*t->ctx));
+	if (!t->ctx)
+		return te_fail(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < t->nctx; i++) {
+		struct te_err one;
+
+		if (rdma_ctx_open(t, (unsigned)i, t->matrix->names[i], &t->ctx[i], &one) < 0) {
+			t->ctx[i] = NULL;
+		} else if (!atomic_load(&t->ctx[i]->active)) {
+			te_fail(&one, -ENETDOWN, "%s", t->ctx[i]->why);
+		} else {
+			any = true;
+			continue;
+		}
+		if (t->nctx > 1)
+			te_warn("%s", one.msg);
+		why = one;
+	}
+	if (any)
+		return 0;
+	return t->nctx > 1 ? te_fail(err, why.code, "none of %zu RDMA devices is usable: %s",
+				     t->nctx, why.msg)
+			   : te_fail(err, why.code, "%s", why.msg);
+}
+
+static int start(struct rdma *t, struct te_err *err)
+{
+	int r = read_matrix(t, err);
+
+	if (!r)
+		r = open_nics(t, err);
+	for (size_t i = 0; i < t->nctx && !r; i++)
+		if (t->ctx[i])
+			r = rdma_ctx_start(t->ctx[i], err);
+	return r ? r : rdma_janitor_start(t, err);
+}
+
+static int rdma_open(const struct te_transport_env *env, struct te_transport **out,
+		     struct te_err *err)
+{
+	struct rdma *t = calloc(1, sizeof(*t));
+	const struct te_conf *conf = env->conf;
+	int r;
+
+	if (!t)
+		return te_fail(err, -ENOMEM, "out of memory");
+	t->base.ops = &te_transport_rdma;
+	t->base.env = env;
+	t->wake = -1;
+	t->slice = MIN((uint64_t)conf->slice_size, 1u << 30);
+	t->fragment = conf->fragment_ratio < conf->slice_size
+			      ? t->slice / (uint64_t)conf->fragment_ratio
+			      : t->slice / 4;
+	pthread_mutex_init(&t->peers_lock, NULL);
+	pthread_mutex_init(&t->retired_lock, NULL);
+	pthread_mutex_init(&t->bye_lock, NULL);
+	pthread_cond_init(&t->bye_cond, NULL);
+	name_server(t);
+	r = start(t, err);
+	if (r < 0) {
+		te_transport_rdma.close(&t->base);
+		return r;
+	}
+	*out = &t->base;
+	return 0;
+}
+
+/* ---- close -------------------------------------------------------------------------------- */
+
+static void forget_keys(void *arg, const struct te_region *r)
+{
+	rdma_forget(arg, (struct te_region *)r);
+}
+
+static void wait_for_flushes(struct rdma *t)
+{
+	uint64_t until = te_now() + FLUSH_WAIT;
+
+	while (rdma_ep_reap(t, te_now() >= until)) {
+		struct timespec nap = { .tv_nsec = 1000000 };
+
+		for (size_t i = 0; i < t->nctx; i++)
+			if (t->ctx[i])
+				rdma_poll(t->ctx[i]);
+		nanosleep(&nap, NULL);
+	}
+}
+
+static void rdma_close(struct te_transport *base)
+{
+	struct rdma *t = rdma_of(base);
+
+	for (size_t i = 0; i < t->nctx; i++)
+		if (t->ctx[i])
+			rdma_ctx_end(t->ctx[i]);
+	rdma_janitor_stop(t);
+	while (t->peers) {
+		struct rdma_peer *next = t->peers->next;
+
+		rdma_peer_free(t->peers);
+		t->peers = next;
+	}
+	wait_for_flushes(t);
+	te_regions_each(base->env->regions, forget_keys, base);
+	for (size_t i = 0; i < t->nctx; i++)
+		rdma_ctx_close(t->ctx[i]);
+	if (t->wake >= 0)
+		close(t->wake);
+	te_matrix_free(t->matrix);
+	pthread_cond_destroy(&t->bye_cond);
+	pthread_mutex_destroy(&t->bye_lock);
+	pthread_mutex_destroy(&t->retired_lock);
+	pthread_mutex_destroy(&t->peers_lock);
+	free(t->ctx);
+	free(t);
+}
+
+/* ---- what we publish ---------------------------------------------------------------------- */
+
+static struct rdma_ctx *ctx_of(const struct rdma *t, const char *nic)
+{
+	int i = te_matrix_nic(t->matrix, nic);
+
+	return i < 0 ? NULL : t->ctx[i];
+}
+
+static bool is_active(void *arg, const char *nic)
+{
+	const struct rdma_ctx *c = ctx_of(arg, nic);
+
+	return c && atomic_load(&c->active);
+}
+
+static void describe_device(struct rdma_ctx *c, struct te_desc_device *d)
+{
+	char gid[TE_GID_TEXT] = "";
+
+	pthread_mutex_lock(&c->lock);
+	d->lid = c->port.lid;
+	if (c->port.chosen >= 0)
+		te_nic_gid_text(&c->port.gids[c->port.chosen].gid, gid);
+	pthread_mutex_unlock(&c->lock);
+	d->name = te_strdup(c->name);
+	d->gid = te_strdup(gid);
+}
+
+/* Devices, keys and matrix name the same NICs, the active ones, in the order that readers derive
+   from the matrix (INTEROP 1.6). */
+static void rdma_describe(struct te_transport *base, struct te_desc *desc)
+{
+	struct rdma *t = rdma_of(base);
+	struct te_matrix *m = te_matrix_filter(t->matrix, is_active, t);
+
+	if (!m)
+		return;
+	desc->priority_matrix = te_matrix_format(m);
+	desc->devices = calloc(m->nnames + 1, sizeof(desc->devices[0]));
+	for (size_t i = 0; desc->devices && i < m->nnames; i++)
+		describe_device(ctx_of(t, m->names[i]), &desc->devices[desc->ndevices++]);
+	if (strcmp(t->server, base->env->name) != 0)
+		desc->rdma_server_name = te_strdup(t->server);
+	te_matrix_free(m);
+}
+
+static bool add_piece(const struct rdma *t, const struct te_region *r, size_t piece,
+		      struct te_desc *desc)
+{
+	const struct rdma_keys *k = r->keys;
+	struct te_desc_buffer *b = te_desc_add_buffer(desc);
+	uint64_t at = piece * k->piece;
+
+	if (!b)
+		return false;
+	b->name = te_strdup(r->location);
+	b->location = te_strdup(r->location);
+	b->addr = r->addr + at;
+	b->length = MIN(k->piece, r->len - at);
+	b->rkey = calloc(desc->ndevices + 1, sizeof(b->rkey[0]));
+	b->lkey = calloc(desc->ndevices + 1, sizeof(b->lkey[0]));
+	if (!b->name || !b->location || !b->rkey || !b->lkey)
+		return false;
+	for (size_t i = 0; i < desc->ndevices; i++) {
+		const struct rdma_ctx *c = ctx_of(t, desc->devices[i].name);
+		const struct ibv_mr *mr = k->mr[piece * k->nctx + c->index];
+
+		b->rkey[i] = mr->rkey;
+		b->lkey[i] = mr->lkey;
+	}
+	b->nkeys = desc->ndevices;
+	return true;
+}
+
+static int rdma_describe_region(struct te_transport *base, const struct te_region *r,
+				struct te_desc *desc)
+{
+	const struct rdma_keys *k = r->keys;
+
+	for (size_t i = 0; k && i < k->npieces; i++)
+		if (!add_piece(rdma_of(base), r, i, desc))
+			return -ENOMEM;
+	return 1;
+}
+
+const struct te_transport_ops te_transport_rdma = {
+	.name = "rdma",
+	.open = rdma_open,
+	.close = rdma_close,
+	.describe = rdma_describe,
+	.describe_region = rdma_describe_region,
+	.handshake = rdma_handshake,
+	.reg = rdma_reg,
+	.forget = rdma_forget,
+	.peer_open = rdma_peer_open,
+	.peer_close = rdma_peer_close,
+	.update = rdma_peer_update,
+	.submit = rdma_submit,
+	.help = rdma_help,
+	.abort = rdma_abort,
+	.path = rdma_path,
+};
