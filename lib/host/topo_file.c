@@ -67,14 +67,15 @@ static int load(struct te_load *l, const char *what)
 	return rc ? rc : te_load_machine(l);
 }
 
-int te_machine_load_xml(struct te_machine *m, const char *path, struct te_err *err)
+int te_machine_load_xml(struct te_machine *m, const char *path, const char *text, size_t len,
+			struct te_err *err)
 {
 	struct te_load l;
 	int rc = te_load_init(&l, m, err);
 
 	if (rc)
 		return rc;
-	if (hwloc_topology_set_xml(l.topo, path))
+	if (hwloc_topology_set_xmlbuffer(l.topo, text, (int)len + 1))
 		rc = te_fail(err, -EINVAL, "'%s' is no hwloc XML file", path);
 	else
 		rc = load(&l, "the XML");

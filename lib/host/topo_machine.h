@@ -40,8 +40,8 @@ int te_machine_add_nic(struct te_machine *m, const struct te_topo_nic *facts, in
 		       hwloc_const_bitmap_t package);
 void te_machine_clear(struct te_machine *m);
 
-/* topo_load.c: from hwloc. NICs are the OpenFabrics devices of the file. */
-int te_machine_load_xml(struct te_machine *m, const char *path, struct te_err *err);
+/* From hwloc XML, len bytes with a NUL after them; NICs are the OpenFabrics devices of the file. */
+int te_machine_load_xml(struct te_machine *m, const char *path, const char *text, size_t len, struct te_err *err);
 /* -EINVAL: not a synthetic description. */
 int te_machine_load_synthetic(struct te_machine *m, const char *spec, struct te_err *err);
 /* This host, its NICs from libibverbs. With conf their ports are asked, too (facts); NULL: names and places only. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "host/nic.h"
 #include "host/topo.h"
 #include "host/topo_machine.h"
 #include "segment/matrix.h"
@@ -176,27 +177,28 @@ int te_topo_open_matrix(const char *json, size_t len, struct te_topo **out, stru
 	return end(t, rc, out);
 }
 
-static int open_machine(const char *input, struct te_topo **out, struct te_err *err,
-			int (*load)(struct te_machine *m, const char *input, struct te_err *err))
+static int open_machine(const char *input, const char *text, size_t len, struct te_topo **out,
+			struct te_err *err)
 {
 	struct te_topo *t = begin(err);
-	char *text;
+	char *json;
 	int rc;
 
 	if (!t)
 		return -ENOMEM;
-	rc = load(&t->machine, input, err);
-	text = rc ? NULL : te_machine_matrix(&t->machine);
+	rc = text ? te_machine_load_xml(&t->machine, input, text, len, err)
+		  : te_machine_load_synthetic(&t->machine, input, err);
+	json = rc ? NULL : te_machine_matrix(&t->machine);
 	if (!rc)
-		rc = text ? te_matrix_parse(text, strlen(text), &t->matrix, err)
+		rc = json ? te_matrix_parse(json, strlen(json), &t->matrix, err)
 			  : te_fail(err, -ENOMEM, "out of memory");
-	free(text);
+	free(json);
 	if (!rc)
 		rc = finish(t, "", err);
 	return end(t, rc, out);
 }
 
-static int open_matrix_file(const char *path, struct te_topo **out, struct te_err *err)
+static int open_file(const char *path, struct te_topo **out, struct te_err *err)
 {
 	size_t len;
 	char *text;
@@ -204,53 +206,33 @@ static int open_matrix_file(const char *path, struct te_topo **out, struct te_er
 
 	if (rc)
 		return rc;
-	rc = te_topo_open_matrix(text, len, out, err);
-	free(text);
-	return rc ? te_wrap(err, rc, "'%s'", path) : 0;
-}
-
-/* First byte that is no blank; 0 of an empty file. */
-static int first_byte(const char *path, char *byte, struct te_err *err)
-{
-	FILE *f = fopen(path, "re");
-	int c = 0, error = errno;
-
-	*byte = '\0';
-	if (f) {
-		do
-			c = fgetc(f);
-		while (c == ' ' || c == '\t' || c == '\r' || c == '\n');
-		error = ferror(f) ? errno : 0;
-		fclose(f);
+	switch (text[strspn(text, " \t\r\n")]) {
+	case '{':
+	case '[':
+		rc = te_topo_open_matrix(text, len, out, err);
+		rc = rc ? te_wrap(err, rc, "'%s'", path) : 0;
+		break;
+	case '<':
+		rc = open_machine(path, text, len, out, err);
+		break;
+	default:
+		rc = te_fail(err, -EINVAL, "'%s' is neither hwloc XML nor a priority matrix", path);
 	}
-	if (error)
-		return te_fail(err, -error, "cannot read '%s': %s", path, strerror(error));
-	*byte = c == EOF ? '\0' : (char)c;
-	return 0;
+	free(text);
+	return rc;
 }
 
 int te_topo_open_input(const char *input, struct te_topo **out, struct te_err *err)
 {
-	char first;
 	int rc;
 
-	if (access(input, F_OK)) {
-		rc = open_machine(input, out, err, te_machine_load_synthetic);
-		return rc == -EINVAL ? te_fail(err, -ENOENT,
-					       "'%s' is neither a file nor an hwloc synthetic "
-					       "description",
-					       input)
-				     : rc;
-	}
-	rc = first_byte(input, &first, err);
-	if (rc)
-		return rc;
-	if (first == '{' || first == '[')
-		return open_matrix_file(input, out, err);
-	if (first != '<')
-		return te_fail(err, -EINVAL, "'%s' is neither hwloc XML nor a priority matrix",
-			       input);
-	return open_machine(input, out, err, te_machine_load_xml);
+	if (!access(input, F_OK))
+		return open_file(input, out, err);
+	rc = open_machine(input, NULL, 0, out, err);
+	if (rc == -EINVAL)
+		rc = te_fail(err, -ENOENT,
+			     "'%s' is neither a file nor an hwloc synthetic description", input);
+	return rc;
 }
 
 void te_topo_close(struct te_topo *t)
@@ -299,4 +281,15 @@ size_t te_topo_objects(const struct te_topo *t, const struct te_topo_object **ou
 {
 	*out = t->machine.objects;
 	return t->machine.nobjects;
+}
+
+int te_topo_near(const struct te_topo_nic *own, const char *peer_gid)
+{
+	struct te_nic_gid gid = { .index = 0 };
+	union ibv_gid peer;
+
+	if (!te_nic_gid_parse(own->gid, &gid.gid) || !te_nic_gid_parse(peer_gid, &peer))
+		return -1;
+	te_strlcpy(gid.netdev, own->netdev, sizeof(gid.netdev));
+	return te_nic_same_subnet(&gid, &peer);
 }
