@@ -1,37 +1,25 @@
 #!/bin/sh
 # rails.t - are the guest's rails what the other scripts take them for? No te here: rdma-core's ibv_rc_pingpong, perftest.
 . "$(dirname "$0")/lib/guest.sh"
+# shellcheck source=tests/vm/lib/perftest.sh
+. "$here/lib/perftest.sh"
 
-listening() { grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6; } # port 18515
-# serve COMMAND...: until somebody has come
-serve() {
-	within 5 not listening || return
-	start server "$@" && within 5 listening
-}
-not() { ! "$@"; }
 # pingpong RAIL v4|v6 BYTES TIMES: over that rail. Bounded: queue pairs of a cut rail may wait for ever.
 pingpong() {
 	serve ibv_rc_pingpong -d rxb"$1" -g "$(gid_index rxb"$1" "$2")" -s "$3" -n "$4" || return
 	start client ibv_rc_pingpong -d rxa"$1" -g "$(gid_index rxa"$1" "$2")" -s "$3" -n "$4" $LOCAL
 }
 pingpong_ends() {
-	pingpong "$@" && ended client 5 && pingpong_rc=$ENDED && ended server 5 && [ "$pingpong_rc$ENDED" = 00 ] && return
+	pingpong "$@" && ended client 20 && pingpong_rc=$ENDED && ended server 20 && [ "$pingpong_rc$ENDED" = 00 ] && return
 	cat "$T/client.err" "$T/server.err"
 	return 1
 }
 moves() { # moves RAIL: bytes cross it right now
-	moves_from=$(rail_bytes "$1") && within 5 moved "$1"
+	moves_from=$(rail_bytes "$1") && within 20 moved "$1"
 }
 moved() { [ "$(rail_bytes "$1")" -gt $((moves_from + 100000)) ]; }
 still() { # still RAIL: none of note does
 	still_from=$(rail_bytes "$1") && sleep 0.5 && [ "$(rail_bytes "$1")" -lt $((still_from + 5000)) ]
-}
-# write_rate RAIL TIMES: MB/s of ib_write_bw, 64 KiB each
-write_rate() {
-	serve ib_write_bw -F -d rxb"$1" -x "$(gid_index rxb"$1" v4)" -n "$2" || return
-	ib_write_bw -F -d rxa"$1" -x "$(gid_index rxa"$1" v4)" -n "$2" $LOCAL >"$T/client.out" 2>"$T/client.err"
-	ended server 5
-	awk '$1 == 65536 { printf "%.2f\n", $4 * 1.048576 }' "$T/client.out"
 }
 
 ok 'two rails come up' rails_up
@@ -71,12 +59,13 @@ for how in near far loss; do cut_and_mend 0 $how; done
 is 'no queue pair is left' "$(qp_count rxa0 rxb0 rxa1 rxb1)" 0
 
 rail_slow 0 80mbit
-# 4096 of each 4154 bytes are payload: 9.86.
-near 'MB/s of a rail slowed to 80 Mbit/s' "$(write_rate 0 200)" 9.6 10.1
-[ -z "$ALL" ] || near 'again, for longer' "$(write_rate 0 1000)" 9.75 9.95
+# 4096 of each 4154 bytes are payload: 9.86, and less when the guest has to wait for a CPU of its host.
+near 'MB/s of a rail slowed to 80 Mbit/s' "$(perftest_rate 0 write 65536 128 150)" 2 10.2
+[ -z "$ALL" ] || near 'again, for longer, on a machine that does nothing else' "$(perftest_rate 0 write 65536 128 1000)" 9.4 9.95
 rail_cut loss 0
 rail_mend 0
 ok 'a slow rail that is mended is slow' eval "tc qdisc show dev a0 | grep -q 'tbf.*rate 80Mbit'"
 rail_fast 0
-near 'MB/s of a fast one' "$(write_rate 0 500)" 12 1000
+not_ok 'a fast one is not' eval "tc qdisc show dev a0 | grep -q tbf"
+[ -z "$ALL" ] || near 'MB/s of a fast one, on such a machine' "$(perftest_rate 0 write 65536 128 1000)" 12 1000
 done_testing

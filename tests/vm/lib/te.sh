@@ -16,10 +16,10 @@ start() {
 	echo $! >"$T/$start_name.pid"
 }
 is_gone() { ! kill -0 "$(cat "$T/$1.pid")" 2>/dev/null; }
-# stop NAME [SIGNAL [SECONDS]]: it ends within SECONDS (5); with status 0 after SIGTERM (the default).
+# stop NAME [SIGNAL [SECONDS]]: it ends within SECONDS (10); with status 0 after SIGTERM (the default).
 stop() {
 	kill -"${2:-TERM}" "$(cat "$T/$1.pid")" 2>/dev/null || true # it may have ended; with what status?
-	ended "$1" "${3:-5}" || return
+	ended "$1" "${3:-10}" || return
 	[ "${2:-TERM}" != TERM ] || [ "$ENDED" = 0 ] || { echo "$1 ended with $ENDED: $(cat "$T/$1.err")" && return 1; }
 }
 # ended NAME SECONDS: it ends by itself; its status is in $ENDED.
@@ -35,7 +35,7 @@ target() {
 	shift
 	rm -f "$T/$target_name.json"
 	start "$target_name" te-target --local-server-name=$LOCAL --ready-file="$T/$target_name.json" "$@"
-	within 15 is_ready_or_gone "$target_name"
+	within 30 is_ready_or_gone "$target_name"
 	[ -s "$T/$target_name.json" ] || { echo "te-target did not start: $(cat "$T/$target_name.err")" && return 1; }
 	SEGMENT=$(json "$T/$target_name.json" segment | head -n 1)
 }
