@@ -52,7 +52,7 @@ static void print_help(const struct argp_state *state, unsigned what)
 static void print_version(void)
 {
 	printf("%s (te) %s\nstores: http https redis etcd P2PHANDSHAKE\ntransports: local shm "
-	       "tcp\n",
+	       "rdma tcp\n",
 	       program_invocation_short_name, TE_VERSION);
 	exit(cli_finish(CLI_OK));
 }
