@@ -237,9 +237,6 @@ static int check_options(struct te_engine *e, const struct te_engine_options *op
 
 	if (r < 0)
 		return r;
-	if (e->conf.force_hca)
-		return te_fail(err, -ENOTSUP,
-			       "MC_FORCE_HCA is set, but this build has no RDMA support");
 	if (strcmp(protocol, "auto") && strcmp(protocol, "tcp") && strcmp(protocol, "rdma"))
 		return te_fail(err, -EINVAL, "unknown protocol '%s' (auto, tcp, rdma)", protocol);
 	e->protocol = !strcmp(protocol, "auto")	 ? "auto"
