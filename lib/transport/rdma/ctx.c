@@ -212,6 +212,10 @@ static int open_parts(struct rdma_ctx *c, struct te_err *err)
 	const struct te_conf *conf = c->t->base.env->conf;
 	int r = te_nic_open(c->name, &c->verbs, err), flags;
 
+	/* Explains a port that is not there, and a GID that is not, before anything stumbles over
+	 * them. */
+	if (!r)
+		r = te_nic_query_open(conf, c->verbs, c->tried, &c->port, err);
 	if (r < 0)
 		return r;
 	c->pd = ibv_alloc_pd(c->verbs);
@@ -224,8 +228,6 @@ static int open_parts(struct rdma_ctx *c, struct te_err *err)
 	r = read_limits(c, err);
 	if (!r)
 		r = make_cqs(c, err);
-	if (!r)
-		r = te_nic_query_open(conf, c->verbs, c->tried, &c->port, err);
 	return r;
 }
 
