@@ -10,7 +10,7 @@ says() { # says TEXT COMMAND...: it fails, and says so on one line
 	[ "$(wc -l <"$T/said")" = 1 ] && has said "$says_text"
 }
 sum() { json "$T/$1.json" "$2" | awk '{ s += $1 } END { printf "%.0f\n", s }'; }
-rdma() { # rdma NAME OPTION...: bench at end a
+by_rdma() { # by_rdma NAME OPTION...: bench at end a
 	rdma_name=$1
 	shift
 	bench "$rdma_name" --protocol=rdma --device-name=rxa0,rxa1 --local-server-name=$LOCAL "$@"
@@ -23,17 +23,17 @@ is 'and where the buffer is' "$(json "$T/t.json" location | sort -u)" cpu:0
 ok 'people see its NICs' has t.out 'nics +rxb0 +GID ([0-9a-f]{2}:){15}[0-9a-f]{2}'
 ok 'and all of them' has t.out '^ +rxb1 +GID '
 
-ok 'a verified write' rdma write --operation=write --verify --block-size=1M --batch-size=4 --requests=24
+ok 'a verified read, with --baseline' by_rdma read --operation=read --verify --baseline --block-size=64K --requests=200
+is 'there is no baseline' "$(json "$T/read.json" baseline)" null
+ok 'which is said' has read.err 'no raw limit is measured for rdma.*ib_read_bw'
+is 'bytes of all paths are those of the requests' "$(sum read bytes)" $((2 * 200 * 65536))
+
+ok 'a verified write' by_rdma write --operation=write --verify --block-size=1M --batch-size=4 --requests=24
 is 'no mismatch' "$(figure write mismatches)" 0
 is 'all bytes were compared' "$(figure write checked_bytes)" $((24 << 20))
 is 'every path is one of rdma' "$(json "$T/write.json" transport | sort -u)" rdma
 ok 'from NIC to NIC' has write.json '"local": *"[^"]*rxa[01]"'
 near 'more than one' "$(json "$T/write.json" transport | wc -l)" 2 4
-
-ok 'a verified read, with --baseline' rdma read --operation=read --verify --baseline --block-size=64K --requests=200
-is 'there is no baseline' "$(json "$T/read.json" baseline)" null
-ok 'which is said' has read.err 'no raw limit is measured for rdma.*ib_read_bw'
-is 'bytes of all paths are those of the requests' "$(sum read bytes)" $((2 * 200 * 65536))
 
 ok 'text has a line for each path' sh -c "te-bench --protocol=rdma --device-name=rxa0,rxa1 -n $LOCAL --segment-id=$SEGMENT \
 	--requests=200 >$T/text"
