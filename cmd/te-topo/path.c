@@ -19,7 +19,7 @@ static const char *peer_gid(const struct source *s, const char *nic)
 	return NULL;
 }
 
-static const struct te_topo_nic *own_nic(const struct source *s, const char *name)
+static const struct te_topo_nic *find_nic(const struct source *s, const char *name)
 {
 	const struct te_topo_nic *nics;
 	size_t n = te_topo_nics(s->topo, &nics);
@@ -34,9 +34,34 @@ static const struct te_topo_nic *own_nic(const struct source *s, const char *nam
 static int are_near(const struct source *here, const struct source *there, const struct pair *p)
 {
 	const char *gid = peer_gid(there, p->remote);
-	const struct te_topo_nic *own = own_nic(here, p->local);
+	const struct te_topo_nic *own = find_nic(here, p->local);
 
 	return here->host && gid && own ? te_topo_near(own, gid) : -1;
+}
+
+/* What keeps a NIC from being used, as far as its side's source knows; NULL: nothing. */
+static const char *trouble(const struct source *s, const char *name)
+{
+	const struct te_topo_nic *nic = find_nic(s, name);
+
+	if (s->desc)
+		return peer_gid(s, name) ? NULL : "is not among the published devices";
+	if (!nic || (s->host && !nic->present))
+		return s->host ? "is not there" : NULL;
+	if (*nic->state && strcmp(nic->state, "ACTIVE") != 0)
+		return nic->state;
+	return s->host && !nic->usable ? "has no GID to use" : NULL;
+}
+
+static void say_trouble(struct pair *p, const char *nic, const char *where, const char *why)
+{
+	bool state = why && *why != 'i' && *why != 'h';
+	size_t len = strlen(p->why);
+
+	if (why)
+		snprintf(p->why + len, sizeof(p->why) - len, "; %s %s%s %s", nic,
+			 state ? "is " : "", why, where);
+	p->usable = p->usable && !why;
 }
 
 static void explain(struct pair *p, const struct side *here, const struct side *there,
@@ -54,12 +79,15 @@ static void explain(struct pair *p, const struct side *here, const struct side *
 			 near_here ? "there" : "here", net);
 	else
 		snprintf(p->why, sizeof(p->why), "neither is preferred%s", net);
+	p->usable = true;
+	say_trouble(p, p->local, "here", trouble(here->source, p->local));
+	say_trouble(p, p->remote, "there", trouble(there->source, p->remote));
 }
 
 /* As engines rank them: preferred at both ends, at one, at none; and each of these by subnet. */
 static unsigned rank(const struct pair *p)
 {
-	return 2 * p->tier + (p->near == 0);
+	return 8 * !p->usable + 2 * p->tier + (p->near == 0);
 }
 
 static int by_rank(const void *a, const void *b)
@@ -93,7 +121,7 @@ static void find_pairs(const struct cmd *c, const struct side *here, const struc
 		}
 	qsort(out->v, out->n, sizeof(*out->v), by_rank);
 	for (size_t i = 0; i < out->n; i++)
-		out->v[i].first = rank(&out->v[i]) == rank(&out->v[0]);
+		out->v[i].first = out->v[i].usable && rank(&out->v[i]) == rank(&out->v[0]);
 }
 
 /* Without a location there: all that it has. */

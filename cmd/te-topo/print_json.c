@@ -75,9 +75,10 @@ static void pick(const struct te_topo_row *row)
 
 static json_t *pair(const struct pair *p)
 {
-	return json_pack("{s:s, s:s, s:b, s:i, s:o, s:s}", "local", p->local, "remote", p->remote,
-			 "first", p->first, "tier", (int)p->tier, "same_subnet",
-			 p->near < 0 ? json_null() : json_boolean(p->near), "why", p->why);
+	return json_pack("{s:s, s:s, s:b, s:b, s:i, s:o, s:s}", "local", p->local, "remote",
+			 p->remote, "first", p->first, "usable", p->usable, "tier", (int)p->tier,
+			 "same_subnet", p->near < 0 ? json_null() : json_boolean(p->near), "why",
+			 p->why);
 }
 
 static void path(const struct path *p)

@@ -128,7 +128,10 @@ static void path(const struct path *p)
 			 l->remote_location, p->segment);
 		for (size_t j = 0; j < l->n; j++) {
 			table_cell(&t, "  %s -> %s", l->v[j].local, l->v[j].remote);
-			table_cell(&t, "%s", l->v[j].first ? "first" : "spare");
+			table_cell(&t, "%s",
+				   l->v[j].first    ? "first"
+				   : l->v[j].usable ? "spare"
+						    : "unusable");
 			table_cell(&t, "%s", l->v[j].why);
 			table_cell(&t, "%s", l->v[j].same_name ? "same name" : "");
 		}

@@ -42,6 +42,7 @@ struct pair { /* of NICs */
 	unsigned tier;		/* 0: both preferred, 1: one, 2: none */
 	int near;		/* same subnet: 1, 0; -1: not known */
 	bool same_name;
+	bool usable;		/* nothing is known that keeps it from being used */
 	bool first;		/* as good as the best: used from the start */
 	char why[256];
 };

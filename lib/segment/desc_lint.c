@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "segment/matrix.h"
 #include "te_segment.h"
 
 struct lint {
@@ -112,6 +113,26 @@ static void lint_matrix(const struct lint *l, const struct te_desc *d)
 	json_decref(matrix);
 }
 
+/* They count devices in an order of their own. Of what they cannot count at all, lint_matrix()
+ * speaks. */
+static void lint_order(const struct lint *l, const struct te_desc *d)
+{
+	struct te_matrix *m;
+	size_t i = 0;
+
+	if (!d->priority_matrix ||
+	    te_matrix_parse(d->priority_matrix, strlen(d->priority_matrix), &m, NULL))
+		return;
+	while (i < d->ndevices && i < m->nnames && !strcmp(d->devices[i].name, m->names[i]))
+		i++;
+	if (m->nnames == d->ndevices && i < m->nnames && has_device(d, m->names[i]))
+		say(l,
+		    "devices[%zu] is '%s', and '%s' by the order in which Mooncake engines read "
+		    "priority_matrix: they take another device than is meant",
+		    i, d->devices[i].name, m->names[i]);
+	te_matrix_free(m);
+}
+
 void te_desc_lint(const struct te_desc *d, void (*cb)(void *arg, const char *sentence), void *arg)
 {
 	const struct lint l = { .cb = cb, .arg = arg };
@@ -133,4 +154,5 @@ void te_desc_lint(const struct te_desc *d, void (*cb)(void *arg, const char *sen
 	for (size_t i = 0; i < d->nbuffers; i++)
 		lint_keys(&l, &d->buffers[i], i);
 	lint_matrix(&l, d);
+	lint_order(&l, d);
 }

@@ -338,8 +338,9 @@ const char *te_matrix_location(const char *name, uint64_t offset, uint64_t lengt
 	if (strncmp(name, prefix, sizeof(prefix) - 1))
 		return name;
 	list = strchr(name + sizeof(prefix) - 1, ':');
-	if (!list++)
+	if (!list)
 		return name;
+	list++;
 	for (const char *p = list; *p; p++)
 		parts += *p == ',';
 	part = MAX(length / parts, 1ull);

@@ -170,7 +170,7 @@ recorded() {
 	check_json '.paths[1].pairs | map(.tier) == [0, 1, 1, 2]'
 	MC_ENABLE_DEST_DEVICE_AFFINITY=1 run -0 te-topo path cpu:8 g cpu:0 --input=gpus.xml --peer=gpus.xml
 	assert_line --index 1 --regexp 'mlx5_0 -> mlx5_0 .* same name$'
-	assert_line --index 2 --regexp 'mlx5_1 -> mlx5_1 .* same name$'
+	assert_line --regexp '^  mlx5_1 -> mlx5_1 +unusable .*; mlx5_1 is DOWN here; mlx5_1 is DOWN there +same name$'
 	fails "no location 'cpu:5' in the matrix of node-b" te-topo path cpu:0 node-b cpu:5 --input=node-a.xml --peer=node-b.xml
 	fails 'the peer has no NIC' te-topo path cpu:0 x --input=node-a.xml --peer='numa:2 pu:1'
 	fails 'there is none here' te-topo path cpu:0 x --input='numa:2 pu:1' --peer=node-b.xml
@@ -185,6 +185,7 @@ recorded() {
 	te-topo --json --segment=seg | cmp - <(te-topo --json --input=node-b.xml)
 	run -0 te-topo path cpu:0 seg cpu:1 --input=node-a.xml
 	assert_line --index 1 --partial 'mlx5_1 -> mlx5_3  first'
+	assert_line --regexp 'mlx5_1 -> mlx5_2  unusable  .*; mlx5_2 is not among the published devices there$'
 	run -0 te-topo nics --segment=seg --json
 	check_json '.nics | map(.gid.address) == [null, "::ffff:192.168.3.76"]'
 	run -0 te-topo diff seg node-b.xml

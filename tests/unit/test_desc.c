@@ -417,7 +417,8 @@ static void lint(const char *what, const char *text, const char *from, const cha
 static void test_lint(void)
 {
 	lint("good tcp", one, "", "", "");
-	lint("good rdma", rdma, "", "", "");
+	lint("good rdma", rdma, ",\"cpu:1\":[[\"mlx5_3\"],[\"mlx5_2\"]]", "", "");
+	lint("order of devices", rdma, "", "", "devices[0] is 'mlx5_2', and 'mlx5_3' by the order");
 	lint("nvmeof", seed_nvmeof, "", "", "");
 	lint("seed", seed_ram, "", "", "server_name");
 	lint("seed keys", seed_ram, "", "", "no lkey");
