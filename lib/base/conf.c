@@ -212,6 +212,37 @@ static bool bad_ratio(char *why, size_t size)
 	return true;
 }
 
+/* Empty, or LOCAL=PEER,PEER;LOCAL=PEER. */
+static bool bad_affinity(char *why, size_t size)
+{
+	const char *text = read_var(find_var("MC_NIC_PEER_AFFINITY")).value.text, *s = text;
+
+	while (*s) {
+		size_t rule = strcspn(s, ";"), name = strcspn(s, "=;");
+
+		/* An empty one, as after a last ';', says nothing. */
+		if (rule && (!name || s[name] != '=' || name + 1 == rule ||
+			     memchr(s + name + 1, '=', rule - name - 1))) {
+			snprintf(why, size,
+				 "MC_NIC_PEER_AFFINITY='%.100s' is not of the form "
+				 "LOCAL=PEER,PEER;LOCAL=PEER",
+				 text);
+			return true;
+		}
+		s += rule + (s[rule] == ';');
+	}
+	return false;
+}
+
+static bool two_affinities(char *why, size_t size)
+{
+	snprintf(why, size,
+		 "MC_ENABLE_DEST_DEVICE_AFFINITY and MC_ENABLE_HCA_PEER_AFFINITY contradict each "
+		 "other");
+	return read_var(find_var("MC_ENABLE_DEST_DEVICE_AFFINITY")).value.on &&
+	       read_var(find_var("MC_ENABLE_HCA_PEER_AFFINITY")).value.on;
+}
+
 /* What one row cannot say. `names` fall back to their defaults together. */
 static const struct rule {
 	const char *names[2];
@@ -219,6 +250,8 @@ static const struct rule {
 } rules[] = {
 	{ { "MC_MIN_RPC_PORT", "MC_MAX_RPC_PORT" }, bad_ports },
 	{ { "MC_FRAGMENT_RATIO" }, bad_ratio },
+	{ { "MC_NIC_PEER_AFFINITY" }, bad_affinity },
+	{ { "MC_ENABLE_DEST_DEVICE_AFFINITY", "MC_ENABLE_HCA_PEER_AFFINITY" }, two_affinities },
 };
 
 static bool rule_names(const struct rule *rule, const char *name)

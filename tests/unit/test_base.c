@@ -222,6 +222,35 @@ static void test_rules(void)
 	unsetenv("MC_SLICE_SIZE");
 }
 
+static void test_affinities(void)
+{
+	static const struct {
+		const char *text;
+		bool valid;
+	} rules[] = { { "", true },	  { "a=b", true },	   { "a=b,c;d=e", true },
+		      { "a=b;", true },	  { " a = b , c ", true }, { ";;", true },
+		      { "a", false },	  { "a=", false },	   { "=b", false },
+		      { "a=b;c", false }, { "a=b=c", false } };
+	struct te_conf conf;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+		conf = read_with("MC_NIC_PEER_AFFINITY", rules[i].text);
+		ok(lines == !rules[i].valid &&
+			   !strcmp(conf.nic_peer_affinity, rules[i].valid ? rules[i].text : ""),
+		   "affinity rules '%s'", rules[i].text);
+	}
+	conf = read_with("MC_ENABLE_DEST_DEVICE_AFFINITY", "1");
+	ok(conf.dest_affinity && !lines, "one affinity");
+	setenv("MC_ENABLE_HCA_PEER_AFFINITY", "1", 1);
+	conf = read_with("MC_ENABLE_DEST_DEVICE_AFFINITY", "1");
+	ok(!conf.dest_affinity && !conf.hca_peer_affinity && lines == 1 &&
+		   strstr(last_line, "contradict"),
+	   "two: neither");
+	conf = read_with("MC_ENABLE_DEST_DEVICE_AFFINITY", "0");
+	ok(conf.hca_peer_affinity && !lines, "the other one");
+	unsetenv("MC_ENABLE_HCA_PEER_AFFINITY");
+}
+
 static void find_entry(void *arg, const struct te_conf_entry *e)
 {
 	struct te_conf_entry *want = arg;
@@ -554,6 +583,7 @@ int main(void)
 	test_ranges();
 	test_values();
 	test_choices();
+	test_affinities();
 	test_aliases();
 	test_rules();
 	test_each();

@@ -161,8 +161,17 @@ static bool post_chains(struct rdma_peer *p)
 	return lost;
 }
 
+/* MC_LOG_RDMA_SLICE_AFFINITY */
+static void log_slice(const struct rdma_rail *r, const struct te_slice *s)
+{
+	te_info("slice: %s of %llu bytes at %#llx, %s to %s", s->op == TE_READ ? "READ" : "WRITE",
+		(unsigned long long)s->len, (unsigned long long)s->remote, r->ctx->path, r->path);
+}
+
 static void chain(struct rdma_rail *r, struct te_slice *s)
 {
+	if (r->peer->t->base.env->conf->log_slice_affinity)
+		log_slice(r, s);
 	if (!r->chain)
 		r->chain_end = &r->chain;
 	*r->chain_end = s;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/rdma/affinity.h"
 #include "transport/rdma/rdma.h"
 
 #define WINDOW_NS                                                                                  \
@@ -90,6 +91,19 @@ static void match(struct rdma_plan *plan, unsigned class, bool same_name)
 	match_side(plan, class, false, same_name, 0);
 }
 
+/* A NIC of the peer that a rule leaves out counts as one of the others. */
+static int tier_there(const struct rdma_peer *p, const struct te_matrix_row *row,
+		      const struct rdma_rail *r)
+{
+	const struct te_conf *conf = p->t->base.env->conf;
+	int tier = tier_of(p->table->matrix, row, r->remote);
+
+	if (tier == 0 && row && conf->hca_peer_affinity &&
+	    te_affinity_excludes(conf->nic_peer_affinity, row->location, r->ctx->name, r->remote))
+		tier = 1;
+	return tier;
+}
+
 static int make_plan(struct rdma_peer *p, struct rdma_plan *plan, const struct te_matrix_row *own,
 		     const struct te_matrix_row *theirs)
 {
@@ -104,7 +118,7 @@ static int make_plan(struct rdma_peer *p, struct rdma_plan *plan, const struct t
 		return -ENOMEM;
 	for (struct rdma_rail *r = p->rails; r; r = r->next) {
 		int here = tier_of(p->t->matrix, own, r->ctx->name);
-		int there = tier_of(p->table->matrix, theirs, r->remote);
+		int there = tier_there(p, theirs, r);
 
 		if (!r->listed || here > 1 || there > 1)
 			continue;
