@@ -40,6 +40,12 @@ ok 'text has a line for each path' sh -c "te-bench --protocol=rdma --device-name
 ok 'that names both NICs' has text 'rdma: .*rxa[01].* -> .*rxb[01].*, [0-9]+ slices, [0-9]+ bytes'
 ok 'the last line is that of the seed' has text '^Test completed: duration .* GB/s$'
 
+MC_LOG_RDMA_SLICE_AFFINITY=1
+export MC_LOG_RDMA_SLICE_AFFINITY
+ok 'slices can be logged' by_rdma slices --verbose --requests=10
+ok 'with both NICs' has slices.err 'slice: READ of 65536 bytes at 0x[0-9a-f]+, .*@rxa[01] to .*@rxb[01]'
+unset MC_LOG_RDMA_SLICE_AFFINITY
+
 MC_FORCE_HCA=1
 export MC_FORCE_HCA
 ok 'MC_FORCE_HCA is enough' bench forced --requests=10 --local-server-name=$LOCAL
