@@ -8,7 +8,7 @@
 #include "out.h"
 
 struct build {
-	const struct te_topo *topo;
+	const struct source *source;
 	const struct te_topo_object *objects;
 	size_t nobjects;
 	struct drawing d;
@@ -32,28 +32,24 @@ bool draw_last_child(const struct drawing *d, size_t box)
 
 /* ---- text in boxes ---- */
 
-static void nic_text(const struct te_topo_nic *nic, char *buf, size_t size)
+static void nic_text(const struct source *s, const struct te_topo_nic *nic, char *buf, size_t size)
 {
+	const char *state = *nic->state || !s->host ? nic->state : "not here";
+	bool odd = strcmp(nic->state, "ACTIVE") == 0 && s->host && !nic->usable;
 	char speed[32] = "";
 
 	if (nic->gbps > 0)
 		snprintf(speed, sizeof(speed), "  %.4g Gb/s", nic->gbps);
-	snprintf(buf, size, "%s  %s%s%s", nic->name,
-		 *nic->state	? nic->state
-		 : nic->present ? ""
-				: "not seen",
-		 speed,
-		 *nic->state && nic->present && !nic->usable && *nic->link_layer ? "  unusable"
-										 : "");
+	snprintf(buf, size, "%s  %s%s%s", nic->name, state, speed, odd ? "  unusable" : "");
 }
 
-static void box_text(struct box *b)
+static void box_text(const struct source *s, struct box *b)
 {
 	const struct te_topo_object *o = b->object;
 	char bytes[32];
 
 	if (b->nic)
-		nic_text(b->nic, b->text, sizeof(b->text));
+		nic_text(s, b->nic, b->text, sizeof(b->text));
 	else if (o->kind == TE_TOPO_MEMORY && o->bytes)
 		snprintf(b->text, sizeof(b->text), "%s  %s", o->name,
 			 out_bytes((double)o->bytes, bytes, sizeof(bytes)));
@@ -63,6 +59,8 @@ static void box_text(struct box *b)
 		snprintf(b->text, sizeof(b->text), "%s %s",
 			 strncmp(o->detail, "host", 4) == 0 ? "host bridge" : "PCI bridge",
 			 o->name);
+	else if (o->kind == TE_TOPO_MACHINE && strcmp(o->name, "machine") == 0)
+		snprintf(b->text, sizeof(b->text), "%s", s->label); /* it has no name of its own */
 	else
 		snprintf(b->text, sizeof(b->text), "%s  %s%s%s", o->name, o->detail,
 			 *o->detail ? "  " : "", o->pci);
@@ -96,10 +94,10 @@ static int add_box(struct build *b, const struct te_topo_object *o, int parent)
 	box->depth = parent < 0 ? 0 : b->d.v[parent].depth + 1;
 	box->column = parent <= 0 ? -1 : b->d.v[parent].column;
 	if (o->kind == TE_TOPO_NIC)
-		box->nic = find_nic(b->topo, o->name);
+		box->nic = find_nic(b->source->topo, o->name);
 	if (has_row)
-		box->row = te_topo_row(b->topo, o->name);
-	box_text(box);
+		box->row = te_topo_row(b->source->topo, o->name);
+	box_text(b->source, box);
 	return (int)b->d.n++;
 }
 
@@ -181,7 +179,7 @@ int verb_draw(struct cmd *c)
 		cli_usage(NULL, "--format is svg, dot or ascii, not '%s'", format);
 	status = source_open(c, &s);
 	if (status == CLI_OK) {
-		b.topo = s.topo;
+		b.source = &s;
 		b.nobjects = te_topo_objects(s.topo, &b.objects);
 		b.d.v = zalloc(b.nobjects, sizeof(*b.d.v));
 		add_box(&b, &b.objects[0], -1);

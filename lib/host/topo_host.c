@@ -87,12 +87,12 @@ static int find_nics(struct te_load *l, const struct te_conf *conf)
 
 /* ---- hwloc ---- */
 
-/* Components that start drivers which say nothing that is wanted here; and libpciaccess, which
-   loses a list of all PCI devices in the world each time: hwloc finds those of this host in sysfs,
-   too. */
+/* Components that start drivers which say nothing that is wanted here; the one that moves the
+   calling thread from processor to processor to ask each; and libpciaccess, which loses a list of
+   all PCI devices in the world each time. Sysfs has what they know. */
 static void without_components(hwloc_topology_t topo)
 {
-	static const char *const names[] = { "opencl", "gl", "rsmi", "levelzero", "pci" };
+	static const char *const names[] = { "opencl", "gl", "rsmi", "levelzero", "x86", "pci" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		hwloc_topology_set_components(topo, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,

@@ -98,22 +98,37 @@ static int fill_nics(struct te_topo *t, const char *why_absent, struct te_err *e
 
 /* ---- hardware that a matrix lets suppose ---- */
 
-static int suppose_machine(struct te_topo *t, struct te_err *err)
+static bool has_object(const struct te_machine *m, const char *name)
 {
-	struct te_topo_object o = { .kind = TE_TOPO_MACHINE, .parent = -1, .name = "machine" };
-	int rc = te_machine_add_object(&t->machine, &o);
+	for (size_t i = 0; i < m->nobjects; i++)
+		if (!strcmp(m->objects[i].name, name))
+			return true;
+	return false;
+}
 
-	o.parent = 0;
+/* Below the machine, unless it was seen somewhere. Its place, or negative. */
+static int suppose(struct te_machine *m, enum te_topo_kind kind, const char *name)
+{
+	struct te_topo_object o = { .kind = kind, .parent = m->nobjects ? 0 : -1 };
+
+	te_strlcpy(o.name, name, sizeof(o.name));
+	return m->nobjects && has_object(m, name) ? 0 : te_machine_add_object(m, &o);
+}
+
+/* What the matrix names and nobody saw: all of it when there is only the matrix. */
+static int suppose_rest(struct te_topo *t, struct te_err *err)
+{
+	struct te_machine *m = &t->machine;
+	int rc = m->nobjects ? 0 : suppose(m, TE_TOPO_MACHINE, "machine");
+
 	for (size_t i = 0; i < t->matrix->nrows && rc >= 0; i++) {
-		o.kind = strncmp(t->rows[i].location, "cpu:", 4) ? TE_TOPO_GPU : TE_TOPO_MEMORY;
-		te_strlcpy(o.name, t->rows[i].location, sizeof(o.name));
-		rc = te_machine_add_object(&t->machine, &o);
+		const char *location = t->rows[i].location;
+
+		rc = suppose(m, strncmp(location, "cpu:", 4) ? TE_TOPO_GPU : TE_TOPO_MEMORY,
+			     location);
 	}
-	o.kind = TE_TOPO_NIC;
-	for (size_t i = 0; i < t->nnics && rc >= 0; i++) {
-		te_strlcpy(o.name, t->nics[i].name, sizeof(o.name));
-		rc = te_machine_add_object(&t->machine, &o);
-	}
+	for (size_t i = 0; i < t->nnics && rc >= 0; i++)
+		rc = suppose(m, TE_TOPO_NIC, t->nics[i].name);
 	return rc < 0 ? te_fail(err, -ENOMEM, "out of memory") : 0;
 }
 
@@ -125,9 +140,7 @@ static int finish(struct te_topo *t, const char *why_absent, struct te_err *err)
 
 	if (!rc)
 		rc = fill_nics(t, why_absent, err);
-	if (!rc && !t->machine.nobjects)
-		rc = suppose_machine(t, err);
-	return rc;
+	return rc ? rc : suppose_rest(t, err);
 }
 
 static struct te_topo *begin(struct te_err *err)

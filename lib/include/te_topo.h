@@ -81,7 +81,7 @@ const struct te_topo_row *te_topo_row(const struct te_topo *t, const char *locat
 size_t te_topo_nics(const struct te_topo *t, const struct te_topo_nic **out);
 /* Are a NIC of this host, with its chosen GID, and a peer's GID ("00:...:4c") in one subnet? 1, 0; -1: not known. */
 int te_topo_near(const struct te_topo_nic *own, const char *peer_gid);
-/* The hardware, parents first; the count. Of a matrix: a machine with the locations and the NICs below it. */
+/* The hardware, parents first; the count. What only the matrix names is right below the machine. */
 size_t te_topo_objects(const struct te_topo *t, const struct te_topo_object **out);
 
 #ifdef __cplusplus

@@ -104,6 +104,10 @@ recorded() {
 	assert_output mlx5_1
 	run -0 te-topo nics --json
 	check_json '[.nics[] | select(.name == "mlx5_0") | .present == false and .usable == false] == [true]'
+	run -0 te-topo draw --format=ascii
+	assert_line --regexp 'cpu:0 .*=> mlx5_0$'
+	assert_line --regexp '^.-- cpu:1|cpu:1  [0-9.]* GB$'
+	assert_line --regexp '^.-- mlx5_1  not here$'
 	export MC_TE_FILTERS=' mlx5_1 , other'
 	matrix . '{"cpu:0":[[],["mlx5_1"]],"cpu:1":[[],["mlx5_1"]]}'
 	export MC_TE_FILTERS=other
