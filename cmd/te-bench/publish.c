@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Whether they can be used finds the engine out. */
 static bool has_nics(void)
 {
 	DIR *dir = opendir("/sys/class/infiniband");
@@ -61,23 +62,55 @@ static bool may_take_rdma(const struct session *s, struct te_meta *m)
 	return o->segment_id && has_nics() && any_offers_rdma(m, o->segment_id);
 }
 
+/* The host of "host:port", "[v6]:port" or "host": where we can be reached, at another port. */
+static char *host_of(const char *name)
+{
+	size_t n = strcspn(name, ":");
+
+	if (*name == '[')
+		n = strcspn(name, "]") + 1;
+	else if (name[n] && strchr(name + n + 1, ':'))
+		n = strlen(name); /* a bare IPv6 literal */
+	return strndup(name, n);
+}
+
+/* Without a store a name is an address: that which the user named, that of the target of --self, or
+ * what the engine chooses. */
+static bool choose_addresses(struct session *s)
+{
+	const char *given = s->opt->cli.name;
+
+	if (!given && s->opt->self)
+		given = "127.0.0.1";
+	if (!given)
+		return true;
+	s->own_name = host_of(given);
+	s->checker_name = host_of(given);
+	return s->own_name && s->checker_name;
+}
+
+static bool choose_names(struct session *s)
+{
+	char host[200] = "";
+
+	if (gethostname(host, sizeof(host) - 1))
+		snprintf(host, sizeof(host), "localhost");
+	return asprintf(&s->own_name, "%s.%d", host, (int)getpid()) >= 0 &&
+	       asprintf(&s->checker_name, "%s.verify", s->own_name) >= 0;
+}
+
 int publish_choose(struct session *s, struct te_err *err)
 {
 	struct te_meta *m;
-	char host[200] = "";
 	int rc = te_meta_open(s->opt->cli.metadata, &s->conf, &m, err);
+	bool p2p, good = true;
 
 	if (rc)
 		return rc;
+	p2p = strcmp(te_meta_scheme(m), "p2p") == 0;
 	s->rdma = may_take_rdma(s, m);
-	/* Without a store a name is an address, and the engine's to choose. */
-	if (s->rdma && strcmp(te_meta_scheme(m), "p2p") != 0) {
-		if (gethostname(host, sizeof(host) - 1))
-			snprintf(host, sizeof(host), "localhost");
-		if (asprintf(&s->own_name, "%s.%d", host, (int)getpid()) < 0 ||
-		    asprintf(&s->checker_name, "%s.verify", s->own_name) < 0)
-			rc = te_fail(err, -ENOMEM, "out of memory");
-	}
 	te_meta_close(m);
-	return rc;
+	if (s->rdma)
+		good = p2p ? choose_addresses(s) : choose_names(s);
+	return good ? 0 : te_fail(err, -ENOMEM, "out of memory");
 }
