@@ -55,6 +55,9 @@ ok 'the best path on one host is shm' bench auto --requests=10
 is 'which it is' "$(figure auto transport)" shm
 ok 'rdma can be required' says 'reached by shm, not by the required rdma' te-bench --segment-id="$SEGMENT" --require-transport=rdma
 
+ok '--self over rdma' sh -c "te-bench --self --protocol=rdma --operation=write --verify --requests=50 --json >$T/self.json"
+is 'is verified too' "$(figure self mismatches)" 0
+
 ok 'an unknown NIC: those there are' says "rxa7.*rxa0, rxa1, rxb0, rxb1" te-bench --segment-id="$SEGMENT" --protocol=rdma --device-name=rxa7
 ok 'the same in a target' says "rxa7.*rxa0, rxa1, rxb0, rxb1" te-target --protocol=rdma --device-name=rxa7 --buffer-size=1M
 ok 'a GID index beyond the table: the table' says 'rxb0.*port 1.*MC_GID_INDEX.*GID table: .*10\.0\.0\.2' \
