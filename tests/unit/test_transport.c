@@ -40,7 +40,8 @@ int main(void)
 		ok(o->open && o->close, "%s: open and close", o->name);
 		ok(o->peer_open && o->peer_close && o->submit,
 		   "%s: peer_open, peer_close and submit", o->name);
-		ok(!o->reg == !(o->unreg || o->forget), "%s: what is registered also goes", o->name);
+		ok(!o->reg == !(o->unreg || o->forget), "%s: what is registered also goes",
+		   o->name);
 	}
 	ok(n > 0 && te_transports[0] == &te_transport_local, "the shortest way comes first");
 	for (size_t i = 0; i < n; i++)
