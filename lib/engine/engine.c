@@ -194,6 +194,7 @@ static int open_transports(struct te_engine *e, struct te_err *err)
 		.served_requests = &e->served_requests,
 		.served_bytes = &e->served_bytes,
 		.refused = &e->refused,
+		.retries = &e->retries,
 	};
 	for (size_t i = 0; te_transports[i]; i++) {
 		int r = open_transport(e, i, err);

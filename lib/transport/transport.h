@@ -75,7 +75,7 @@ struct te_transport_env {
 	struct te_sink *sink;
 	bool serve;			/* false: initiator only */
 	const char *token;		/* this engine's random token, as published */
-	_Atomic uint64_t *served_requests, *served_bytes, *refused;	/* counters of the engine */
+	_Atomic uint64_t *served_requests, *served_bytes, *refused, *retries;	/* counters of the engine */
 };
 
 /* How to reach a segment; strings are borrowed for the call of peer_open. */

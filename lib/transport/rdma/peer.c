@@ -86,14 +86,18 @@ static int verdict(const struct rdma_peer *p, const struct te_slice *s, uint64_t
 
 static void why_of(const struct rdma_peer *p, int status, struct te_err *why)
 {
+	char rails[420];
+
 	if (p->abort_status)
 		*why = p->abort_why;
 	else if (status == -ECANCELED)
 		te_fail(why, status, "cancelled");
 	else if (p->stuck_since)
 		rdma_rails_why(p, why);
-	else
-		te_fail(why, status, "not done within its time");
+	else {
+		rdma_rails_say(p, rails, sizeof(rails));
+		te_fail(why, status, "not done within its time: %s", rails);
+	}
 }
 
 void rdma_again(struct rdma_peer *p, struct te_slice *list, struct rdma_done *done)
@@ -120,6 +124,7 @@ void rdma_again(struct rdma_peer *p, struct te_slice *list, struct rdma_done *do
 		} else {
 			s->attempt++;
 			atomic_fetch_add_explicit(&p->base.retries, 1, memory_order_relaxed);
+			atomic_fetch_add_explicit(p->t->base.env->retries, 1, memory_order_relaxed);
 			atomic_store_explicit(&s->conn, NULL, memory_order_relaxed);
 			push_front(p, s);
 		}

@@ -214,27 +214,47 @@ void rdma_rail_failed(struct rdma_rail *r, const struct te_err *why, bool hopele
 		r->ctx->path, r->path, (unsigned)(pause / TE_NSEC_PER_MSEC), why->msg);
 }
 
-void rdma_rails_why(const struct rdma_peer *p, struct te_err *err)
+/* Of a pair that says something: "" of one that was never needed. */
+static const char *reason(const struct rdma_rail *r)
 {
-	char text[420] = "";
-	size_t len = 0;
-	int code = -ENETUNREACH;
+	if (!r->listed)
+		return "";
+	if (!atomic_load(&r->ctx->active))
+		return r->near || r->why.code || atomic_load(&r->slices) ? r->ctx->why : "";
+	return r->why.code ? r->why.msg : r->state == RAIL_READY ? "in use" : "";
+}
 
-	for (const struct rdma_rail *r = p->rails; r && len < sizeof(text); r = r->next) {
-		const char *why = r->why.msg;
+void rdma_rails_say(const struct rdma_peer *p, char *text, size_t size)
+{
+	size_t len = 0;
+
+	*text = '\0';
+	for (const struct rdma_rail *r = p->rails; r && len < size; r = r->next) {
+		const char *why = reason(r);
 		int n;
 
-		if (!r->listed)
+		if (!*why)
 			continue;
-		if (!atomic_load(&r->ctx->active))
-			why = r->ctx->why;
-		else if (r->why.code)
-			code = r->why.code;
-		n = snprintf(text + len, sizeof(text) - len, "%s%s to %s: %.120s", len ? "; " : "",
-			     r->ctx->name, r->remote, *why ? why : "not tried");
+		n = snprintf(text + len, size - len, "%s%s to %s: %.120s", len ? "; " : "",
+			     r->ctx->name, r->remote, why);
 		len += n > 0 ? (size_t)n : 0;
 	}
-	te_fail(err, code, "no path: %s", len ? text : "the peer names no NIC that ours may use");
+	if (!len)
+		te_strlcpy(text,
+			   p->rails ? "none was tried" : "the peer names no NIC that ours may use",
+			   size);
+}
+
+void rdma_rails_why(const struct rdma_peer *p, struct te_err *err)
+{
+	char text[420];
+	int code = -ENETUNREACH;
+
+	for (const struct rdma_rail *r = p->rails; r; r = r->next)
+		if (r->listed && atomic_load(&r->ctx->active) && r->why.code)
+			code = r->why.code;
+	rdma_rails_say(p, text, sizeof(text));
+	te_fail(err, code, "no path: %s", text);
 }
 
 /* ---- choosing ----------------------------------------------------------------------------- */

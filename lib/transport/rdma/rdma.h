@@ -310,6 +310,8 @@ void rdma_rail_failed(struct rdma_rail *r, const struct te_err *why, bool hopele
 void rdma_rail_moved(struct rdma_rail *r, uint64_t bytes, uint64_t now);
 /* What each rail says, for the error of a slice that found none. */
 void rdma_rails_why(const struct rdma_peer *p, struct te_err *err);
+/* The same as a text, of pairs that were needed. */
+void rdma_rails_say(const struct rdma_peer *p, char *text, size_t size);
 
 /* peer->lock held: rails in RAIL_CONNECTING are connected by a thread of the peer. */
 void rdma_connect(struct rdma_peer *p);
