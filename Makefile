@@ -85,7 +85,7 @@ check-unit: all $(TESTS:%=$O/%)
 check-e2e: all progs
 	O=$O PATH=$(CURDIR)/$O:$$PATH prove -f -o --timer -e bats $(or $(E2E),$(sort $(wildcard tests/e2e/*.bats)))
 # The guest: all its scripts in one boot. VM='--all tests/vm/rails.t' for others; see tests/vm/run --help.
-check-vm: all
+check-vm: all progs
 	O=$O prove -v -e '' tests/vm/run $(if $(VM),:: $(VM))
 lint: all
 	scripts/lint
