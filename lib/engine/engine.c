@@ -276,6 +276,7 @@ static struct te_engine *engine_new(const struct te_engine_options *opt)
 	pthread_mutex_init(&e->memory_lock, NULL);
 	pthread_mutex_init(&e->publish_lock, NULL);
 	pthread_mutex_init(&e->peers_lock, NULL);
+	pthread_mutex_init(&e->news_lock, NULL);
 	pthread_mutex_init(&e->guests_lock, NULL);
 	pthread_cond_init(&e->guests_gone, NULL);
 	pthread_rwlock_init(&e->segs_lock, NULL);
@@ -303,6 +304,9 @@ static void engine_free(struct te_engine *e)
 	pthread_mutex_destroy(&e->peers_lock);
 	pthread_cond_destroy(&e->guests_gone);
 	pthread_mutex_destroy(&e->guests_lock);
+	pthread_mutex_destroy(&e->news_lock);
+	for (size_t i = 0; i < ARRAY_SIZE(e->news); i++)
+		free(e->news[i]);
 	free((char *)e->wish.device_name);
 	free((char *)e->wish.nic_priority_matrix);
 	pthread_mutex_destroy(&e->publish_lock);

@@ -143,6 +143,8 @@ struct te_engine {
 	char *published_rpc, *published_ram; /* texts as put, NULL when not */
 	bool told_foreign;
 	_Atomic bool stale; /* what we publish has changed: the keeper puts it again */
+	pthread_mutex_t news_lock;
+	char *news[8]; /* segments that the keeper fetches again */
 	pthread_t keeper;
 	bool has_keeper;
 	int keeper_fd; /* eventfd: wake up, look at closing */
@@ -187,6 +189,8 @@ void te_publish_stop(struct te_engine *e);
 struct te_desc *te_publish_desc(struct te_engine *e);
 /* Publish our descriptor again soon. Does not block. */
 void te_publish_soon(struct te_engine *e);
+/* Fetch that of an open segment again soon. Does not block. */
+void te_publish_fetch_soon(struct te_engine *e, const char *segment);
 
 /* guest.c */
 /* Answer a handshake of type 0 or 0x10 on a thread of its own: TE_DAEMON_LATER, or what to answer now. */

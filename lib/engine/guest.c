@@ -131,9 +131,17 @@ static void changed(struct te_directory *d)
 	te_publish_soon(container_of(d, struct te_engine, directory));
 }
 
+static void refresh(struct te_directory *d, const char *segment)
+{
+	te_publish_fetch_soon(container_of(d, struct te_engine, directory), segment);
+}
+
 void te_directory_init(struct te_directory *d)
 {
-	*d = (struct te_directory){ .address = address,
-				    .descriptor = descriptor,
-				    .changed = changed };
+	*d = (struct te_directory){
+		.address = address,
+		.descriptor = descriptor,
+		.changed = changed,
+		.refresh = refresh,
+	};
 }

@@ -228,13 +228,36 @@ int te_publish_ram(struct te_engine *e, struct te_err *err)
 	return r;
 }
 
-void te_publish_soon(struct te_engine *e)
+static void wake_keeper(struct te_engine *e)
 {
 	uint64_t one = 1;
 
-	atomic_store(&e->stale, true);
 	if (e->keeper_fd >= 0 && write(e->keeper_fd, &one, sizeof(one)) < 0)
 		te_trace("the keeper is awake already");
+}
+
+void te_publish_soon(struct te_engine *e)
+{
+	atomic_store(&e->stale, true);
+	wake_keeper(e);
+}
+
+/* More than fit are forgotten: they are asked for again. */
+void te_publish_fetch_soon(struct te_engine *e, const char *segment)
+{
+	bool known = false;
+	size_t i;
+
+	pthread_mutex_lock(&e->news_lock);
+	for (i = 0; i < ARRAY_SIZE(e->news); i++)
+		known |= e->news[i] && !strcmp(e->news[i], segment);
+	for (i = 0; i < ARRAY_SIZE(e->news) && !known; i++)
+		if (!e->news[i]) {
+			e->news[i] = te_strdup(segment);
+			known = true;
+		}
+	pthread_mutex_unlock(&e->news_lock);
+	wake_keeper(e);
 }
 
 /* ---- the keeper --------------------------------------------------------------------------- */
@@ -350,6 +373,36 @@ static uint64_t metric_interval(const struct te_engine *e)
 	return e->conf.metric ? (uint64_t)e->conf.metric_interval_s * TE_NSEC_PER_SEC : 0;
 }
 
+static int32_t segment_id(struct te_engine *e, const char *name)
+{
+	int32_t id = -1;
+
+	pthread_rwlock_rdlock(&e->segs_lock);
+	for (size_t i = 1; i < e->nsegs && id < 0; i++)
+		if (e->segs[i] && !strcmp(e->segs[i]->name, name))
+			id = e->segs[i]->id;
+	pthread_rwlock_unlock(&e->segs_lock);
+	return id;
+}
+
+static void fetch_news(struct te_engine *e)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(e->news) && !atomic_load(&e->closing); i++) {
+		struct te_err err;
+		int32_t id;
+		char *name;
+
+		pthread_mutex_lock(&e->news_lock);
+		name = e->news[i];
+		e->news[i] = NULL;
+		pthread_mutex_unlock(&e->news_lock);
+		id = name ? segment_id(e, name) : -1;
+		if (id > 0 && te_segment_refresh(e, id, &err) < 0)
+			te_info("cannot fetch the descriptor of segment '%s': %s", name, err.msg);
+		free(name);
+	}
+}
+
 /* NICs have come or gone. A store that does not answer is asked again with the next beat. */
 static void publish_again(struct te_engine *e)
 {
@@ -378,6 +431,7 @@ static void *keeper_main(void *arg)
 
 		if (atomic_exchange(&e->stale, false))
 			publish_again(e);
+		fetch_news(e);
 		if (poll(&p, 1, next == UINT64_MAX ? -1 : te_ms_until(next)) > 0 &&
 		    !atomic_load(&e->closing))
 			eventfd_read(e->keeper_fd, &count);

@@ -156,6 +156,13 @@ static void buffers(FILE *f, struct te_engine *e)
 	te_desc_free(d);
 }
 
+static void transport_counter(void *arg, const char *name, const char *help, bool gauge,
+			      uint64_t value)
+{
+	fprintf(arg, "# HELP te_%s %s\n# TYPE te_%s %s\nte_%s %" PRIu64 "\n", name, help, name,
+		gauge ? "gauge" : "counter", name, value);
+}
+
 static void write_metrics(FILE *f, struct te_engine *e)
 {
 	struct te_totals t;
@@ -172,6 +179,9 @@ static void write_metrics(FILE *f, struct te_engine *e)
 	counter(f, "served_bytes_total", "Bytes moved for peers over tcp.", t.served_bytes);
 	counter(f, "refused_total", "Requests of peers outside registered buffers.", t.refused);
 	counter(f, "publications_total", "Puts of our own entries.", t.publications);
+	for (size_t i = 0; i < TE_MAX_TRANSPORTS; i++)
+		if (e->transports[i] && e->transports[i]->ops->counters)
+			e->transports[i]->ops->counters(e->transports[i], f, transport_counter);
 	buffers(f, e);
 	latency(f, e);
 }

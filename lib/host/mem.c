@@ -102,6 +102,14 @@ static uint64_t meminfo(const char *name)
 	return found;
 }
 
+void te_mem_run_near(int node)
+{
+	if (node < 0 || numa_available() < 0 || numa_max_node() < 1 || node > numa_max_node())
+		return;
+	if (numa_run_on_node(node) < 0)
+		te_info("cannot bind a thread to node %d: %s", node, strerror(errno));
+}
+
 size_t te_mem_round(size_t len, bool hugepages)
 {
 	size_t page = hugepages ? meminfo("Hugepagesize") * 1024 : (size_t)sysconf(_SC_PAGESIZE);

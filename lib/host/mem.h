@@ -16,6 +16,9 @@ int te_mem_check_location(const char *location, struct te_err *err);
 /* Highest configured node + 1; 1 without NUMA. Cheap: no hwloc. */
 int te_mem_nodes(void);
 
+/* Let the calling thread run on the processors of a node only; -1, or a node that there is not: on all. */
+void te_mem_run_near(int node);
+
 /* len rounded up to whole (huge) pages: what te_mem_shared() maps and its munmap() needs. */
 size_t te_mem_round(size_t len, bool hugepages);
 /* A memfd of te_mem_round(len) bytes, sealed against shrinking, mapped read-write, its pages preferably on node

@@ -47,6 +47,7 @@ struct te_desc_ext {
 	int pid;
 	int ctl_fd;			/* control page: /proc/PID/fd/CTL_FD, -1 when not offered */
 	char token[40];			/* must be what the control page says */
+	bool degraded;			/* rdma: NICs of its are down now, and will be listed again */
 };
 
 struct te_desc {

@@ -116,6 +116,8 @@ static json_t *ext(const struct te_desc_ext *e)
 
 	if (good && e->ctl_fd >= 0)
 		good = set_number(obj, "ctl_fd", (uint64_t)e->ctl_fd);
+	if (good && e->degraded)
+		good = set(obj, "degraded", json_true());
 	if (good)
 		return obj;
 	json_decref(obj);

@@ -286,6 +286,8 @@ static int get_ext(const json_t *root, struct te_desc_ext *ext, struct te_err *e
 		rc = get_optional_uint(te, "pid", INT32_MAX, &pid, err);
 	if (!rc)
 		rc = get_optional_uint(te, "ctl_fd", INT32_MAX, &fd, err);
+	if (!rc && !absent(te, "degraded"))
+		rc = te_json_bool(te, "degraded", &ext->degraded, err);
 	if (rc)
 		return te_wrap(err, rc, "te");
 	if (strlen(host) >= sizeof(ext->host) || strlen(token) >= sizeof(ext->token))

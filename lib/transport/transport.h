@@ -63,6 +63,8 @@ struct te_directory {
 			  struct te_err *err);
 	/* What describe() says has changed: publish it soon. Does not block. */
 	void (*changed)(struct te_directory *d);
+	/* The descriptor of an open segment may have changed: fetch it soon (ops->update). Does not block. */
+	void (*refresh)(struct te_directory *d, const char *segment);
 };
 
 /* What an engine gives each of its transports. Borrowed until close. */
@@ -151,6 +153,9 @@ struct te_transport_ops {
 	void (*help)(struct te_peer *p, struct te_slice *s, const _Atomic uint32_t *pending, uint64_t until);
 	/* Optional. The peer's address may have changed or it is gone: fail what is queued or in flight now. */
 	void (*abort)(struct te_peer *p, int status, const struct te_err *why);
+	/* Optional: counters for people and Prometheus, through cb. */
+	void (*counters)(struct te_transport *t, void *arg,
+			 void (*cb)(void *arg, const char *name, const char *help, bool gauge, uint64_t value));
 	/* Optional, for a peer with more than one way: the i-th; its transport, local, remote (without the segment's
 	   name), slices and bytes are set. false: there is none. */
 	bool (*path)(struct te_peer *p, size_t i, struct te_path *out);

@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdlib.h>
 
+#include "host/mem.h"
 #include "transport/rdma/rdma.h"
 #include "transport/spin.h"
 
@@ -309,14 +311,23 @@ static void take_events(struct rdma_cq *q)
 	}
 }
 
-/* Until nothing has come for MC_TE_SPIN_US. */
-static void poll_on(struct rdma_cq *q)
+static unsigned poll_mine(const struct rdma_poller *p)
 {
-	uint64_t budget = (uint64_t)q->ctx->t->base.env->conf->spin_us * 1000, last = te_now();
+	unsigned n = 0;
+
+	for (unsigned i = p->first; i < p->ctx->ncqs; i += p->step)
+		n += poll_cq(&p->ctx->cqs[i]);
+	return n;
+}
+
+/* Until nothing has come for MC_TE_SPIN_US. */
+static void poll_on(const struct rdma_poller *p)
+{
+	uint64_t budget = (uint64_t)p->ctx->t->base.env->conf->spin_us * 1000, last = te_now();
 	bool spinning = false;
 
 	for (;;) {
-		if (poll_cq(q)) {
+		if (poll_mine(p)) {
 			last = te_now();
 		} else {
 			if (te_now() - last >= budget)
@@ -330,26 +341,54 @@ static void poll_on(struct rdma_cq *q)
 		te_spin_end();
 }
 
-/* One thread a completion queue: sleeps until a completion comes and nobody else is there for it.
- */
-void *rdma_poller(void *arg)
+/* Arms those that no helper polls: the last helper arms. */
+static void arm_mine(const struct rdma_poller *p)
 {
-	struct rdma_cq *q = arg;
-	struct pollfd fds[2] = { { .fd = q->channel->fd, .events = POLLIN },
-				 { .fd = q->ctx->stop, .events = POLLIN } };
+	for (unsigned i = p->first; i < p->ctx->ncqs; i += p->step)
+		if (!atomic_load(&p->ctx->cqs[i].helpers))
+			arm(&p->ctx->cqs[i]);
+}
 
-	arm(q);
-	while (!(fds[1].revents & POLLIN)) {
-		poll(fds, 2, -1);
-		take_events(q);
-		if (atomic_load(&q->helpers))
-			continue; /* the last of them arms it */
-		poll_on(q);
-		arm(q);
-		/* What came before it was armed. */
-		while (poll_cq(q))
+static void wait_for_events(const struct rdma_poller *p, struct pollfd *fds, nfds_t n)
+{
+	poll(fds, n, -1);
+	for (unsigned i = p->first; i < p->ctx->ncqs; i += p->step)
+		take_events(&p->ctx->cqs[i]);
+}
+
+static bool helped(const struct rdma_poller *p)
+{
+	for (unsigned i = p->first; i < p->ctx->ncqs; i += p->step)
+		if (!atomic_load(&p->ctx->cqs[i].helpers))
+			return false;
+	return true;
+}
+
+/* Sleeps until a completion comes and nobody else is there for it. */
+void *rdma_poller_main(void *arg)
+{
+	const struct rdma_poller *p = arg;
+	struct pollfd *fds = calloc(p->ctx->ncqs + 1, sizeof(*fds));
+	nfds_t n = 1;
+
+	if (!fds)
+		return NULL;
+	te_mem_run_near(p->ctx->port.numa_node);
+	fds[0] = (struct pollfd){ .fd = p->ctx->stop, .events = POLLIN };
+	for (unsigned i = p->first; i < p->ctx->ncqs; i += p->step)
+		fds[n++] = (struct pollfd){ .fd = p->ctx->cqs[i].channel->fd, .events = POLLIN };
+	arm_mine(p);
+	while (!(fds[0].revents & POLLIN)) {
+		wait_for_events(p, fds, n);
+		if (helped(p))
+			continue;
+		poll_on(p);
+		arm_mine(p);
+		/* What came before they were armed. */
+		while (poll_mine(p))
 			;
 	}
+	free(fds);
 	return NULL;
 }
 

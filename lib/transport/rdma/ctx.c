@@ -263,12 +263,17 @@ int rdma_ctx_open(struct rdma *t, unsigned index, const char *name, struct rdma_
 
 int rdma_ctx_start(struct rdma_ctx *c, struct te_err *err)
 {
-	c->pollers = calloc(c->ncqs, sizeof(*c->pollers));
+	unsigned n = (unsigned)MIN((int64_t)c->ncqs, c->t->base.env->conf->workers);
+
+	c->pollers = calloc(n, sizeof(*c->pollers));
 	if (!c->pollers || c->stop < 0)
 		return te_fail(err, -ENOMEM, "device '%s': out of memory or descriptors", c->name);
-	for (unsigned i = 0; i < c->ncqs; i++) {
-		int r = te_thread_start(&c->pollers[i], "te-rdma-poll", rdma_poller, &c->cqs[i]);
+	for (unsigned i = 0; i < n; i++) {
+		struct rdma_poller *p = &c->pollers[i];
+		int r;
 
+		*p = (struct rdma_poller){ .ctx = c, .first = i, .step = n };
+		r = te_thread_start(&p->thread, "te-rdma-poll", rdma_poller_main, p);
 		if (r)
 			return te_fail(err, r, "cannot start a thread: %s", strerror(-r));
 		c->npollers = i + 1;
@@ -283,7 +288,7 @@ void rdma_ctx_close(struct rdma_ctx *c)
 	if (c->stop >= 0)
 		eventfd_write(c->stop, 1);
 	for (unsigned i = 0; i < c->npollers; i++)
-		pthread_join(c->pollers[i], NULL);
+		pthread_join(c->pollers[i].thread, NULL);
 	for (unsigned i = 0; c->cqs && i < c->ncqs; i++)
 		free_cq(&c->cqs[i]);
 	if (c->pd)

@@ -305,6 +305,20 @@ static bool tend_peers(struct rdma *t, struct rdma_done *done)
 
 /* ---- the thread --------------------------------------------------------------------------- */
 
+/* A peer whose NIC was down lists it again one day: while there is work, it is worth a look. */
+static void ask_for_news(struct rdma *t)
+{
+	char names[BATCH][sizeof(((struct te_peer *)0)->segment)];
+	size_t n = 0;
+
+	pthread_mutex_lock(&t->peers_lock);
+	for (struct rdma_peer *p = t->peers; p && n < BATCH; p = p->next)
+		n += rdma_peer_curious(p, names[n]);
+	pthread_mutex_unlock(&t->peers_lock);
+	while (n-- > 0)
+		t->base.env->directory->refresh(t->base.env->directory, names[n]);
+}
+
 /* true: look again soon. */
 static bool tick(struct rdma *t)
 {
@@ -318,6 +332,8 @@ static bool tick(struct rdma *t)
 	rdma_done_init(&done);
 	busy |= tend_peers(t, &done);
 	rdma_done_deliver(t, &done);
+	if (busy)
+		ask_for_news(t);
 	return busy;
 }
 

@@ -7,8 +7,9 @@
 #include "transport/rdma/rdma.h"
 
 enum {
-	GRACE_S = 5
-}; /* without any rail, before slices fail; a quarter of MC_TRANSFER_TIMEOUT if that is less */
+	GRACE_S = 5, /* without any rail, before slices fail; or MC_TRANSFER_TIMEOUT / 4 */
+	ASK_S = 1,   /* between two looks at the descriptor of a peer with NICs down */
+};
 
 /* ---- slices on their way to the sink ------------------------------------------------------ */
 
@@ -334,17 +335,21 @@ static int list_rail(struct rdma_peer *p, struct rdma_ctx *c, size_t device, str
 }
 
 /* peer->lock held (or nobody knows it yet). Takes table. */
-static int use_table(struct rdma_peer *p, struct rdma_table *table, struct te_err *err)
+static int use_table(struct rdma_peer *p, struct rdma_table *table, bool degraded,
+		     struct te_err *err)
 {
 	int r = 0;
 
 	rdma_table_free(p->table);
 	p->table = table;
+	p->degraded = degraded;
 	for (struct rdma_rail *rail = p->rails; rail; rail = rail->next)
 		rail->listed = false;
 	for (size_t i = 0; i < p->t->nctx && !r; i++)
 		for (size_t k = 0; p->t->ctx[i] && k < table->ndevices && !r; k++)
 			r = list_rail(p, p->t->ctx[i], k, err);
+	for (struct rdma_rail *rail = p->rails; rail; rail = rail->next)
+		p->degraded |= !rail->listed;
 	return r ? r : rdma_plan_rails(p, err);
 }
 
@@ -359,7 +364,7 @@ void rdma_peer_update(struct te_peer *base, const struct te_desc *desc)
 		return;
 	rdma_done_init(&done);
 	pthread_mutex_lock(&p->lock);
-	if (use_table(p, table, &err) < 0)
+	if (use_table(p, table, desc->te.degraded, &err) < 0)
 		te_warn("segment '%s': %s", p->base.segment, err.msg);
 	rdma_pump(p, &done);
 	pthread_mutex_unlock(&p->lock);
@@ -408,7 +413,7 @@ int rdma_peer_open(struct te_transport *base, const struct te_peer_info *info, s
 	te_strlcpy(p->base.segment, info->name, sizeof(p->base.segment));
 	atomic_init(&p->base.piece, t->slice);
 	p->base.fragment = t->fragment;
-	r = use_table(p, table, err);
+	r = use_table(p, table, info->desc->te.degraded, err);
 	if (r < 0) {
 		rdma_peer_free(p);
 		return r;
@@ -525,6 +530,21 @@ void rdma_unfence(struct rdma_peer *p)
 	atomic_fetch_sub(&p->jobs, 1);
 	pthread_mutex_unlock(&p->lock);
 	rdma_done_deliver(t, &done);
+}
+
+bool rdma_peer_curious(struct rdma_peer *p, char *segment)
+{
+	uint64_t now = te_now();
+	bool yes;
+
+	pthread_mutex_lock(&p->lock);
+	yes = p->degraded && !p->closing && now - p->asked > ASK_S * TE_NSEC_PER_SEC;
+	if (yes) {
+		p->asked = now;
+		te_strlcpy(segment, p->base.segment, sizeof(p->base.segment));
+	}
+	pthread_mutex_unlock(&p->lock);
+	return yes;
 }
 
 bool rdma_peer_over(struct rdma_peer *p)

@@ -207,6 +207,7 @@ static void rdma_describe(struct te_transport *base, struct te_desc *desc)
 		describe_device(ctx_of(t, m->names[i]), &desc->devices[desc->ndevices++]);
 	if (strcmp(t->server, base->env->name) != 0)
 		desc->rdma_server_name = te_strdup(t->server);
+	desc->te.degraded = m->nnames < t->matrix->nnames;
 	te_matrix_free(m);
 }
 
@@ -249,6 +250,31 @@ static int rdma_describe_region(struct te_transport *base, const struct te_regio
 	return 1;
 }
 
+static void rdma_counters(struct te_transport *base, void *arg,
+			  void (*cb)(void *arg, const char *name, const char *help, bool gauge,
+				     uint64_t value))
+{
+	struct rdma *t = rdma_of(base);
+	uint64_t nics = 0, endpoints = 0;
+
+	for (size_t i = 0; i < t->nctx; i++) {
+		if (!t->ctx[i])
+			continue;
+		nics += atomic_load(&t->ctx[i]->active);
+		pthread_mutex_lock(&t->ctx[i]->lock);
+		endpoints += t->ctx[i]->pool.size;
+		pthread_mutex_unlock(&t->ctx[i]->lock);
+	}
+	cb(arg, "rdma_nics", "NICs that are usable now.", true, nics);
+	cb(arg, "rdma_endpoints", "Endpoints in the pools of all NICs.", true, endpoints);
+	cb(arg, "rdma_connects_total", "Endpoints that we connected and tried.", false,
+	   atomic_load(&t->connects));
+	cb(arg, "rdma_evictions_total", "Endpoints that gave way to another one.", false,
+	   atomic_load(&t->evictions));
+	cb(arg, "rdma_retired_total", "Endpoints that ended, for whatever reason.", false,
+	   atomic_load(&t->retires));
+}
+
 const struct te_transport_ops te_transport_rdma = {
 	.name = "rdma",
 	.open = rdma_open,
@@ -264,5 +290,6 @@ const struct te_transport_ops te_transport_rdma = {
 	.submit = rdma_submit,
 	.help = rdma_help,
 	.abort = rdma_abort,
+	.counters = rdma_counters,
 	.path = rdma_path,
 };

@@ -77,6 +77,13 @@ struct rdma_cq {
 	_Atomic uint64_t unacked;
 };
 
+/* A thread that sleeps until completions come: for every step-th completion queue from first on. */
+struct rdma_poller {
+	struct rdma_ctx *ctx;
+	unsigned first, step;
+	pthread_t thread;
+};
+
 struct rdma_ctx {
 	struct rdma *t;			/* constant after open, from here ... */
 	unsigned index;
@@ -96,7 +103,7 @@ struct rdma_ctx {
 	_Atomic uint64_t since, moved;	/* of the measurement */
 	_Atomic unsigned next_cq;
 
-	pthread_t *pollers;
+	struct rdma_poller *pollers;
 	unsigned npollers;
 	int stop;			/* eventfd */
 
@@ -122,7 +129,7 @@ bool rdma_ctx_next_gid(struct rdma_ctx *c);
 
 /* Completions that are there now; how many. */
 unsigned rdma_poll(struct rdma_ctx *c);
-void *rdma_poller(void *cq);
+void *rdma_poller_main(void *poller);
 void rdma_help(struct te_peer *p, struct te_slice *s, const _Atomic uint32_t *pending, uint64_t until);
 
 /* ---- endpoints: ep.c, post.c ---- */
@@ -263,6 +270,8 @@ struct rdma_peer {
 	const struct te_region *last_region;	/* whose row in our matrix is last_row; forgotten at each pump */
 	size_t last_row;
 	bool closing;
+	bool degraded;			/* some NIC of the peer is not listed now: look again from time to time */
+	uint64_t asked;			/* when we last did */
 	bool connecting, has_thread;	/* the connector */
 	pthread_t connector;
 	_Atomic unsigned jobs;		/* farewells that hold back ... */
@@ -296,6 +305,8 @@ void rdma_again(struct rdma_peer *p, struct te_slice *list, struct rdma_done *do
 void rdma_unfence(struct rdma_peer *p);
 /* Janitor: deadlines, aborted and stuck slices. true: something is left to look at. */
 bool rdma_peer_tick(struct rdma_peer *p, struct rdma_done *done);
+/* Janitor: time to fetch the descriptor again? segment (128 bytes) receives its name. */
+bool rdma_peer_curious(struct rdma_peer *p, char *segment);
 /* Janitor: closed, and nobody is at work for it any more? */
 bool rdma_peer_over(struct rdma_peer *p);
 void rdma_peer_free(struct rdma_peer *p);
