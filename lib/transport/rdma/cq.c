@@ -24,9 +24,7 @@ static int errno_of(enum ibv_wc_status status)
 {
 	switch (status) {
 	case IBV_WC_REM_ACCESS_ERR:
-	case IBV_WC_REM_INV_REQ_ERR:
 	case IBV_WC_REM_OP_ERR:
-	case IBV_WC_BAD_RESP_ERR:
 		return -EREMOTEIO; /* its keys are not what they were */
 	case IBV_WC_RETRY_EXC_ERR:
 	case IBV_WC_RNR_RETRY_EXC_ERR:

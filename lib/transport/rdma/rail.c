@@ -7,18 +7,19 @@
 #include "transport/rdma/affinity.h"
 #include "transport/rdma/rdma.h"
 
-#define WINDOW_NS                                                                                  \
-	(20 * (uint64_t)TE_NSEC_PER_MSEC) /* of work that a rail may have, beside others */
+/* Of work that a rail may have: what a NIC has queued for longer than its QPs' ack time-out (67 ms
+ * at 14) it sends twice. */
+#define WINDOW_NS    (25 * (uint64_t)TE_NSEC_PER_MSEC)
 #define MEASURE_NS   (50 * (uint64_t)TE_NSEC_PER_MSEC)
 #define PAUSE_MIN_NS (500 * (uint64_t)TE_NSEC_PER_MSEC)
 #define RATE_GUESS   1e9 /* bytes a second, of a rail that was never measured */
 
 enum {
-	WINDOW_SLICES = 4,
-	UNSUITABLE = 255, /* class of a rail that the matrices rule out */
-	CLASS_TIER = 4,	  /* preferred NICs first, then ... */
-	CLASS_FAR = 2,	  /* ... those in the same subnet, then ... */
-	CLASS_SPARE = 1,  /* ... a matching of NICs; all other pairs only when that fails */
+	WINDOW_SLICES = 4, /* at least; twice as many until it is measured */
+	UNSUITABLE = 255,  /* class of a rail that the matrices rule out */
+	CLASS_TIER = 4,	   /* preferred NICs first, then ... */
+	CLASS_FAR = 2,	   /* ... those in the same subnet, then ... */
+	CLASS_SPARE = 1,   /* ... a matching of NICs; all other pairs only when that fails */
 };
 
 /* ---- plans -------------------------------------------------------------------------------- */
@@ -181,11 +182,14 @@ void rdma_rail_moved(struct rdma_rail *r, uint64_t bytes, uint64_t now)
 {
 	uint64_t since = atomic_load_explicit(&r->since, memory_order_relaxed);
 	uint64_t moved = atomic_fetch_add_explicit(&r->moved, bytes, memory_order_relaxed) + bytes;
-	uint64_t old = atomic_load_explicit(&r->rate, memory_order_relaxed), rate;
+	uint64_t old = atomic_load_explicit(&r->rate, memory_order_relaxed), rate, peak;
 
 	if (now < since + MEASURE_NS)
 		return;
 	rate = (uint64_t)((double)moved * 1e9 / (double)(now - since));
+	/* Not the mean: a rail that others use too must not give way more and more. */
+	peak = atomic_load_explicit(&r->peak, memory_order_relaxed);
+	atomic_store_explicit(&r->peak, MAX(rate, peak - peak / 16), memory_order_relaxed);
 	atomic_store_explicit(&r->rate, old ? (3 * old + rate) / 4 : rate, memory_order_relaxed);
 	atomic_store_explicit(&r->since, now, memory_order_relaxed);
 	atomic_store_explicit(&r->moved, 0, memory_order_relaxed);
@@ -306,18 +310,15 @@ static double rate_of(const struct rdma_rail *r)
 	return rate ? (double)rate : RATE_GUESS;
 }
 
-static bool has_room(const struct rdma_rail *r, uint64_t len, bool alone)
+static bool has_room(const struct rdma_rail *r, uint64_t len)
 {
-	uint64_t window = (uint64_t)(rate_of(r) * (double)WINDOW_NS / 1e9);
-	uint64_t load = load_of(r);
+	uint64_t peak = atomic_load_explicit(&r->peak, memory_order_relaxed), load = load_of(r);
+	uint64_t least = WINDOW_SLICES * r->peer->t->slice, window;
 
 	if (r->nchain + RDMA_PARTS > rdma_post_room(r->ep))
 		return false;
-	if (alone || !load)
-		return true;
-	if (!atomic_load_explicit(&r->rate, memory_order_relaxed))
-		window = 0;
-	return load + len <= MAX(window, WINDOW_SLICES * r->peer->t->slice);
+	window = peak ? MAX((uint64_t)((double)peak * (double)WINDOW_NS / 1e9), least) : 2 * least;
+	return !load || load + len <= window;
 }
 
 /* What a look at one class of rails found. */
@@ -357,7 +358,7 @@ static bool may_start(const struct rdma_rail *r, uint64_t now, bool desperate)
 static void look_at_class(struct rdma_peer *p, const struct rdma_plan *plan, unsigned class,
 			  const struct te_slice *s, bool desperate, struct look *l)
 {
-	unsigned alone = 0, at = 0;
+	unsigned at = 0;
 
 	memset(l, 0, sizeof(*l));
 	for (size_t i = 0; i < plan->n; i++) {
@@ -366,7 +367,6 @@ static void look_at_class(struct rdma_peer *p, const struct rdma_plan *plan, uns
 		if (plan->class[i] != class || !usable(r))
 			continue;
 		look_again(r);
-		alone++;
 		l->ready += r->state == RAIL_READY;
 		l->coming += r->state == RAIL_CONNECTING;
 		l->idle += may_start(r, p->now, desperate);
@@ -378,7 +378,7 @@ static void look_at_class(struct rdma_peer *p, const struct rdma_plan *plan, uns
 		double end;
 
 		if (plan->class[(i + p->turn) % plan->n] != class || !usable(r) ||
-		    r->state != RAIL_READY || !has_room(r, s->len, alone == 1))
+		    r->state != RAIL_READY || !has_room(r, s->len))
 			continue;
 		end = (double)(load_of(r) + s->len) / rate_of(r);
 		if (p->t->base.env->conf->path_roundrobin)
