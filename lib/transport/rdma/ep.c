@@ -166,7 +166,7 @@ void rdma_ep_shake(struct rdma_ep *ep, struct te_shake *out)
 		te_nic_gid_text(&c->port.gids[c->port.chosen].gid, out->gid);
 	pthread_mutex_unlock(&c->lock);
 	for (unsigned i = 0; i < ep->nqp; i++)
-		out->qp[i] = ep->qps[i].qp->qp_num;
+		out->qp[i] = ep->qps[i].num;
 	out->nqp = ep->nqp;
 	out->te = true;
 	out->has_ready_ack = true;
@@ -205,6 +205,7 @@ static int make_qp(struct rdma_ep *ep, struct rdma_qp *qp, struct te_err *err)
 	if (!qp->qp)
 		return te_fail(err, -errno, "device '%s': no queue pair of %d requests: %s",
 			       c->name, c->max_wr, strerror(errno));
+	qp->num = qp->qp->qp_num;
 	return 0;
 }
 

@@ -152,7 +152,8 @@ struct rdma_wr {			/* one posted work request; its address is the wr_id */
 
 struct rdma_qp {
 	struct rdma_ep *ep;
-	struct ibv_qp *qp;
+	struct ibv_qp *qp;		/* NULL once it is destroyed */
+	uint32_t num;
 	struct rdma_cq *cq;
 	struct rdma_wr *ring;
 	_Atomic uint32_t posted;	/* under ep->lock */
