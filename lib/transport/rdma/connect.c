@@ -230,10 +230,13 @@ static int probe(struct attempt *a, struct rdma_ep *ep, struct te_err *err)
 static int try_once(struct attempt *a, struct rdma_ep **out, struct te_err *err)
 {
 	struct rdma_ep *ep;
+	char why[256];
 	int r;
 
-	if (!atomic_load(&a->ctx->active))
-		return te_fail(err, -ENETDOWN, "%s", a->ctx->why);
+	if (!atomic_load(&a->ctx->active)) {
+		rdma_ctx_why(a->ctx, why, sizeof(why));
+		return te_fail(err, -ENETDOWN, "%s", why);
+	}
 	r = rdma_ep_get(a->ctx, a->path, &ep, err);
 	if (r < 0)
 		return r;

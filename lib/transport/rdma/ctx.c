@@ -139,6 +139,13 @@ void rdma_ctx_down(struct rdma_ctx *c, const char *why)
 	retire_all(c, &err);
 }
 
+void rdma_ctx_why(struct rdma_ctx *c, char *why, size_t size)
+{
+	pthread_mutex_lock(&c->lock);
+	te_strlcpy(why, c->why, size);
+	pthread_mutex_unlock(&c->lock);
+}
+
 bool rdma_ctx_refresh(struct rdma_ctx *c)
 {
 	union ibv_gid old = { 0 };

@@ -219,13 +219,19 @@ void rdma_rail_failed(struct rdma_rail *r, const struct te_err *why, bool hopele
 }
 
 /* Of a pair that says something: "" of one that was never needed. */
-static const char *reason(const struct rdma_rail *r)
+static void reason(const struct rdma_rail *r, char *why, size_t size)
 {
+	*why = '\0';
 	if (!r->listed)
-		return "";
-	if (!atomic_load(&r->ctx->active))
-		return r->near || r->why.code || atomic_load(&r->slices) ? r->ctx->why : "";
-	return r->why.code ? r->why.msg : r->state == RAIL_READY ? "in use" : "";
+		return;
+	if (atomic_load(&r->ctx->active))
+		te_strlcpy(why,
+			   r->why.code		    ? r->why.msg
+			   : r->state == RAIL_READY ? "in use"
+						    : "",
+			   size);
+	else if (r->near || r->why.code || atomic_load(&r->slices))
+		rdma_ctx_why(r->ctx, why, size);
 }
 
 void rdma_rails_say(const struct rdma_peer *p, char *text, size_t size)
@@ -234,12 +240,13 @@ void rdma_rails_say(const struct rdma_peer *p, char *text, size_t size)
 
 	*text = '\0';
 	for (const struct rdma_rail *r = p->rails; r && len < size; r = r->next) {
-		const char *why = reason(r);
+		char why[120];
 		int n;
 
+		reason(r, why, sizeof(why));
 		if (!*why)
 			continue;
-		n = snprintf(text + len, size - len, "%s%s to %s: %.120s", len ? "; " : "",
+		n = snprintf(text + len, size - len, "%s%s to %s: %s", len ? "; " : "",
 			     r->ctx->name, r->remote, why);
 		len += n > 0 ? (size_t)n : 0;
 	}

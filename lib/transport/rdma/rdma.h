@@ -124,6 +124,8 @@ void rdma_ctx_close(struct rdma_ctx *c);
 /* Looks at port and GID again; true when what we publish has changed. */
 bool rdma_ctx_refresh(struct rdma_ctx *c);
 void rdma_ctx_down(struct rdma_ctx *c, const char *why);
+/* A copy of c->why. c->lock not held. */
+void rdma_ctx_why(struct rdma_ctx *c, char *why, size_t size);
 /* The GID in use failed: takes another one. false: there is none left to try. */
 bool rdma_ctx_next_gid(struct rdma_ctx *c);
 
