@@ -43,11 +43,10 @@ static bool has_keys(const struct te_desc *d, const struct te_desc_buffer *b)
 	return b->length && b->nkeys == d->ndevices && b->rkey;
 }
 
-static void add_buffer(struct rdma_table *t, const struct te_desc_buffer *b)
+static void add_buffer(struct rdma_table *t, const struct te_desc_buffer *b, uint32_t *keys)
 {
 	size_t parts = parts_of(b);
 	uint64_t each = b->length / parts;
-	uint32_t *keys = t->rkeys + t->nranges * t->ndevices;
 	char buf[64];
 
 	memcpy(keys, b->rkey, t->ndevices * sizeof(*keys));
@@ -62,6 +61,21 @@ static void add_buffer(struct rdma_table *t, const struct te_desc_buffer *b)
 								    b->length, buf, sizeof(buf))),
 		};
 	}
+}
+
+/* Buffers without keys do not count: what a peer makes us allocate is bounded by what it sends. */
+static bool make_room(struct rdma_table *t, const struct te_desc *d)
+{
+	size_t ranges = 1, buffers = 1;
+
+	for (size_t i = 0; i < d->nbuffers; i++)
+		if (has_keys(d, &d->buffers[i])) {
+			ranges += parts_of(&d->buffers[i]);
+			buffers++;
+		}
+	t->ranges = calloc(ranges, sizeof(t->ranges[0]));
+	t->rkeys = calloc(buffers * (d->ndevices + 1), sizeof(t->rkeys[0]));
+	return t->ranges && t->rkeys;
 }
 
 static bool copy_devices(struct rdma_table *t, const struct te_desc *d)
@@ -82,24 +96,20 @@ struct rdma_table *rdma_table_new(const struct te_desc *d)
 {
 	struct rdma_table *t = calloc(1, sizeof(*t));
 	struct te_err err;
-	size_t n = 1;
+	size_t n = 0;
 
 	if (!t)
 		return NULL;
 	if (d->priority_matrix &&
 	    te_matrix_parse(d->priority_matrix, strlen(d->priority_matrix), &t->matrix, &err) < 0)
 		te_warn("segment '%s': its priority matrix is of no use: %s", d->name, err.msg);
-	for (size_t i = 0; i < d->nbuffers; i++)
-		n += parts_of(&d->buffers[i]);
-	t->ranges = calloc(n, sizeof(t->ranges[0]));
-	t->rkeys = calloc(n * (d->ndevices + 1), sizeof(t->rkeys[0]));
-	if (!t->ranges || !t->rkeys || !copy_devices(t, d)) {
+	if (!make_room(t, d) || !copy_devices(t, d)) {
 		rdma_table_free(t);
 		return NULL;
 	}
 	for (size_t i = 0; i < d->nbuffers; i++)
 		if (has_keys(d, &d->buffers[i]))
-			add_buffer(t, &d->buffers[i]);
+			add_buffer(t, &d->buffers[i], t->rkeys + n++ * d->ndevices);
 	qsort(t->ranges, t->nranges, sizeof(t->ranges[0]), by_addr);
 	return t;
 }
