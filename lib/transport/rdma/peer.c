@@ -338,15 +338,19 @@ static int list_rail(struct rdma_peer *p, struct rdma_ctx *c, size_t device, str
 static int use_table(struct rdma_peer *p, struct rdma_table *table, bool degraded,
 		     struct te_err *err)
 {
+	size_t devices = MIN(table->ndevices, (size_t)RDMA_DEVICES);
 	int r = 0;
 
+	if (devices < table->ndevices)
+		te_warn("segment '%s': it names %zu devices, of which the first %zu are used",
+			p->base.segment, table->ndevices, devices);
 	rdma_table_free(p->table);
 	p->table = table;
 	p->degraded = degraded;
 	for (struct rdma_rail *rail = p->rails; rail; rail = rail->next)
 		rail->listed = false;
 	for (size_t i = 0; i < p->t->nctx && !r; i++)
-		for (size_t k = 0; p->t->ctx[i] && k < table->ndevices && !r; k++)
+		for (size_t k = 0; p->t->ctx[i] && k < devices && !r; k++)
 			r = list_rail(p, p->t->ctx[i], k, err);
 	for (struct rdma_rail *rail = p->rails; rail; rail = rail->next)
 		p->degraded |= !rail->listed;

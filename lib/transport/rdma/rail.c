@@ -16,7 +16,6 @@
 
 enum {
 	WINDOW_SLICES = 4, /* at least; twice as many until it is measured */
-	UNSUITABLE = 255,  /* class of a rail that the matrices rule out */
 	CLASS_TIER = 4,	   /* preferred NICs first, then ... */
 	CLASS_FAR = 2,	   /* ... those in the same subnet, then ... */
 	CLASS_SPARE = 1,   /* ... a matching of NICs; all other pairs only when that fails */
@@ -49,47 +48,50 @@ static unsigned uses(const struct rdma_plan *plan, const struct rdma_rail *r, un
 	return n;
 }
 
-/* Of a group of equals, one rail for each NIC here and each there; the rest are spare. Same names
-   go together under MC_ENABLE_DEST_DEVICE_AFFINITY. class: of the spare ones; they lose CLASS_SPARE
-   when they are chosen. */
-static void match_side(struct rdma_plan *plan, unsigned class, bool local, bool same_name,
-		       unsigned turn)
+/* Under MC_ENABLE_DEST_DEVICE_AFFINITY: of a group of equals, NICs of the same name go together. */
+static void match_names(struct rdma_plan *plan, unsigned class)
+{
+	for (size_t i = 0; i < plan->n; i++)
+		if (plan->class[i] == class &&
+		    !strcmp(plan->rails[i]->ctx->name, plan->rails[i]->remote))
+			plan->class[i] -= CLASS_SPARE;
+}
+
+/* Of a group of equals, one rail for each NIC here (local), or there, that has none yet; the rest
+ * are spare. class: of the spare ones; they lose CLASS_SPARE when they are chosen. */
+static void match_side(struct rdma_plan *plan, unsigned class, bool local)
 {
 	for (size_t k = 0; k < plan->n; k++) {
-		struct rdma_rail *best = NULL;
 		unsigned least = UINT32_MAX;
-		size_t at = 0;
+		size_t at = k;
 
 		if (plan->class[k] != class ||
 		    uses(plan, plan->rails[k], class - CLASS_SPARE, local))
 			continue;
 		for (size_t i = 0; i < plan->n; i++) {
-			size_t j = (i + turn) % plan->n;
-			struct rdma_rail *r = plan->rails[j];
+			const struct rdma_rail *r = plan->rails[i];
 			unsigned n;
 
-			if (plan->class[j] != class ||
+			if (plan->class[i] != class ||
 			    (local ? r->ctx != plan->rails[k]->ctx
 				   : strcmp(r->remote, plan->rails[k]->remote) != 0))
 				continue;
-			n = 2 * uses(plan, r, class - CLASS_SPARE, !local);
-			if (same_name && strcmp(r->ctx->name, r->remote) != 0)
-				n += 1000;
+			n = uses(plan, r, class - CLASS_SPARE, !local);
 			if (n < least) {
 				least = n;
-				best = r;
-				at = j;
+				at = i;
 			}
 		}
-		if (best)
-			plan->class[at] = (uint8_t)(class - CLASS_SPARE);
+		plan->class[at] = (uint8_t)(class - CLASS_SPARE);
 	}
 }
 
 static void match(struct rdma_plan *plan, unsigned class, bool same_name)
 {
-	match_side(plan, class, true, same_name, 0);
-	match_side(plan, class, false, same_name, 0);
+	if (same_name)
+		match_names(plan, class);
+	match_side(plan, class, true);
+	match_side(plan, class, false);
 }
 
 /* A NIC of the peer that a rule leaves out counts as one of the others. */
@@ -105,18 +107,9 @@ static int tier_there(const struct rdma_peer *p, const struct te_matrix_row *row
 	return tier;
 }
 
-static int make_plan(struct rdma_peer *p, struct rdma_plan *plan, const struct te_matrix_row *own,
-		     const struct te_matrix_row *theirs)
+static void add_to_plan(struct rdma_peer *p, struct rdma_plan *plan,
+			const struct te_matrix_row *own, const struct te_matrix_row *theirs)
 {
-	bool same_name = p->t->base.env->conf->dest_affinity;
-	size_t n = 0;
-
-	for (struct rdma_rail *r = p->rails; r; r = r->next)
-		n++;
-	plan->rails = calloc(n + 1, sizeof(plan->rails[0]));
-	plan->class = calloc(n + 1, 1);
-	if (!plan->rails || !plan->class)
-		return -ENOMEM;
 	for (struct rdma_rail *r = p->rails; r; r = r->next) {
 		int here = tier_of(p->t->matrix, own, r->ctx->name);
 		int there = tier_there(p, theirs, r);
@@ -127,9 +120,34 @@ static int make_plan(struct rdma_peer *p, struct rdma_plan *plan, const struct t
 		plan->class[plan->n++] = (uint8_t)((here + there) * CLASS_TIER +
 						   (r->near ? 0 : CLASS_FAR) + CLASS_SPARE);
 	}
+}
+
+/* Made when it is first needed: a peer may name thousands of locations. */
+const struct rdma_plan *rdma_plan(struct rdma_peer *p, size_t own, size_t theirs)
+{
+	const struct te_matrix *here = p->t->matrix, *there = p->table->matrix;
+	struct rdma_plan *plan;
+	size_t n = 0;
+
+	if (!p->plans)
+		return NULL;
+	plan = &p->plans[own * p->plan_stride + theirs];
+	if (plan->rails)
+		return plan;
+	for (struct rdma_rail *r = p->rails; r; r = r->next)
+		n++;
+	plan->class = calloc(n + 1, 1);
+	plan->rails = plan->class ? calloc(n + 1, sizeof(plan->rails[0])) : NULL;
+	if (!plan->rails) {
+		free(plan->class);
+		plan->class = NULL;
+		return NULL;
+	}
+	add_to_plan(p, plan, own < here->nrows ? &here->rows[own] : NULL,
+		    there && theirs < there->nrows ? &there->rows[theirs] : NULL);
 	for (unsigned group = CLASS_SPARE; group < 3 * CLASS_TIER; group += CLASS_FAR)
-		match(plan, group, same_name);
-	return 0;
+		match(plan, group, p->t->base.env->conf->dest_affinity);
+	return plan;
 }
 
 void rdma_plan_clear(struct rdma_peer *p)
@@ -156,23 +174,15 @@ int rdma_plan_rails(struct rdma_peer *p, struct te_err *err)
 {
 	const struct te_matrix *own = p->t->matrix, *theirs = p->table->matrix;
 	size_t nown = own->nrows + 1, ntheirs = (theirs ? theirs->nrows : 0) + 1;
-	struct rdma_plan *plans = calloc(nown * ntheirs, sizeof(*plans));
 
-	if (!plans)
-		return te_fail(err, -ENOMEM, "out of memory");
 	for (struct rdma_rail *r = p->rails; r; r = r->next)
 		look_near(r);
 	rdma_plan_clear(p);
-	p->plans = plans;
+	p->plans = calloc(nown * ntheirs, sizeof(*p->plans));
+	if (!p->plans)
+		return te_fail(err, -ENOMEM, "out of memory");
 	p->nplans = nown * ntheirs;
 	p->plan_stride = ntheirs;
-	for (size_t i = 0; i < p->nplans; i++) {
-		size_t a = i / ntheirs, b = i % ntheirs;
-
-		if (make_plan(p, &plans[i], a < own->nrows ? &own->rows[a] : NULL,
-			      theirs && b < theirs->nrows ? &theirs->rows[b] : NULL) < 0)
-			return te_fail(err, -ENOMEM, "out of memory");
-	}
 	return 0;
 }
 
@@ -287,7 +297,7 @@ static const struct rdma_plan *plan_for(struct rdma_peer *p, const struct te_sli
 		p->last_region = s->region;
 		p->last_row = own_row(p->t->matrix, s->region->location);
 	}
-	return &p->plans[p->last_row * p->plan_stride + to->row];
+	return rdma_plan(p, p->last_row, to->row);
 }
 
 static bool usable(const struct rdma_rail *r)
@@ -333,27 +343,8 @@ struct look {
 	struct rdma_rail *best, *fast; /* with room; the fastest of all that are ready */
 	double best_end;
 	unsigned ready, coming, idle;
+	uint64_t load; /* bytes that the ready ones have */
 };
-
-static void start_rails(struct rdma_peer *p, const struct rdma_plan *plan, unsigned class,
-			unsigned most, uint64_t now, bool desperate)
-{
-	for (size_t i = 0; i < plan->n && most; i++) {
-		struct rdma_rail *r = plan->rails[i];
-		uint64_t from = r->paused_until;
-
-		if (plan->class[i] != class || !usable(r))
-			continue;
-		if (desperate)
-			from = MIN(from, r->tried + PAUSE_MIN_NS);
-		if (r->state != RAIL_IDLE && !(r->state == RAIL_PAUSED && now >= from))
-			continue;
-		r->state = RAIL_CONNECTING;
-		r->tried = now;
-		most--;
-	}
-	rdma_connect(p);
-}
 
 static bool may_start(const struct rdma_rail *r, uint64_t now, bool desperate)
 {
@@ -362,11 +353,43 @@ static bool may_start(const struct rdma_rail *r, uint64_t now, bool desperate)
 	return r->state == RAIL_IDLE || (r->state == RAIL_PAUSED && now >= from);
 }
 
+static void start_rails(struct rdma_peer *p, const struct rdma_plan *plan, unsigned class,
+			unsigned most, bool desperate)
+{
+	for (size_t i = 0; i < plan->n && most; i++) {
+		struct rdma_rail *r = plan->rails[i];
+
+		if (plan->class[i] != class || !usable(r) || !may_start(r, p->now, desperate))
+			continue;
+		r->state = RAIL_CONNECTING;
+		r->tried = p->now;
+		most--;
+	}
+	rdma_connect(p);
+}
+
+/* Of equals the one whose turn is longest ago. */
+static void look_at_ready(struct rdma_rail *r, const struct te_slice *s, struct look *l)
+{
+	double end = 0;
+
+	l->ready++;
+	l->load += load_of(r);
+	if (!l->fast || rate_of(r) > rate_of(l->fast))
+		l->fast = r;
+	if (!has_room(r, s->len))
+		return;
+	if (!r->peer->t->base.env->conf->path_roundrobin)
+		end = (double)(load_of(r) + s->len) / rate_of(r);
+	if (!l->best || end < l->best_end || (end == l->best_end && r->turn < l->best->turn)) {
+		l->best = r;
+		l->best_end = end;
+	}
+}
+
 static void look_at_class(struct rdma_peer *p, const struct rdma_plan *plan, unsigned class,
 			  const struct te_slice *s, bool desperate, struct look *l)
 {
-	unsigned at = 0;
-
 	memset(l, 0, sizeof(*l));
 	for (size_t i = 0; i < plan->n; i++) {
 		struct rdma_rail *r = plan->rails[i];
@@ -374,26 +397,10 @@ static void look_at_class(struct rdma_peer *p, const struct rdma_plan *plan, uns
 		if (plan->class[i] != class || !usable(r))
 			continue;
 		look_again(r);
-		l->ready += r->state == RAIL_READY;
 		l->coming += r->state == RAIL_CONNECTING;
 		l->idle += may_start(r, p->now, desperate);
-		if (r->state == RAIL_READY && (!l->fast || rate_of(r) > rate_of(l->fast)))
-			l->fast = r;
-	}
-	for (size_t i = 0; i < plan->n; i++) {
-		struct rdma_rail *r = plan->rails[(i + p->turn) % plan->n];
-		double end;
-
-		if (plan->class[(i + p->turn) % plan->n] != class || !usable(r) ||
-		    r->state != RAIL_READY || !has_room(r, s->len))
-			continue;
-		end = (double)(load_of(r) + s->len) / rate_of(r);
-		if (p->t->base.env->conf->path_roundrobin)
-			end = at++;
-		if (!l->best || end < l->best_end) {
-			l->best = r;
-			l->best_end = end;
-		}
+		if (r->state == RAIL_READY)
+			look_at_ready(r, s, l);
 	}
 }
 
@@ -418,10 +425,11 @@ static bool any_ready(const struct rdma_plan *plan)
 	return false;
 }
 
-/* How many rails the queue is worth: one for each slice. */
-static unsigned worth(const struct rdma_peer *p)
+/* How many rails there is work for: one for each slice that waits or is in flight, since many
+ * callers with a slice each are no short queue. */
+static unsigned worth(const struct rdma_peer *p, const struct look *l)
 {
-	return (unsigned)MIN(p->queued / p->t->slice + 1, (uint64_t)64);
+	return (unsigned)MIN((p->queued + l->load + p->t->slice - 1) / p->t->slice, (uint64_t)64);
 }
 
 struct rdma_rail *rdma_choose(struct rdma_peer *p, const struct te_slice *s, bool *wait)
@@ -438,16 +446,16 @@ struct rdma_rail *rdma_choose(struct rdma_peer *p, const struct te_slice *s, boo
 
 		look_at_class(p, plan, class, s, !ready, &l);
 		if (l.idle && !started) {
-			unsigned want = worth(p), have = l.ready + l.coming;
+			unsigned want = worth(p, &l), have = l.ready + l.coming;
 
 			if (have < want)
-				start_rails(p, plan, class, want - have, p->now, !ready);
+				start_rails(p, plan, class, want - have, !ready);
 			l.coming += have < want;
 		}
 		started |= l.coming > 0;
 		*wait |= l.coming || l.ready;
 		if (l.best && !too_slow(p, &l)) {
-			p->turn++;
+			l.best->turn = ++p->turn;
 			return l.best;
 		}
 		if (l.ready)

@@ -32,6 +32,7 @@
 enum {
 	RDMA_POST = 32,		/* work requests of one ibv_post_send */
 	RDMA_POLL = 32,		/* completions of one ibv_poll_cq */
+	RDMA_DEVICES = 64,	/* NICs of a peer that are used */
 	RDMA_PARTS = 4,		/* work requests, or scatter entries, of one slice at most */
 	RDMA_RETRY = 6,		/* retry_cnt of a QP: soft-RoCE takes 7 for ever */
 	RDMA_STALL_MS = 500,	/* a QP that has work and completes nothing for so long is given up */
@@ -240,6 +241,7 @@ struct rdma_rail {
 	struct rdma_ep *ep;
 	uint64_t paused_until, failed_since;	/* 0: well */
 	uint64_t tried;			/* when it was last connected */
+	uint64_t turn;			/* the peer's, when a slice last took it */
 	bool hopeless;			/* the failure was not of the link: the peer refused, or is gone */
 	struct te_err why;
 	struct te_slice *chain, **chain_end;	/* to be posted by this pump */
@@ -268,7 +270,7 @@ struct rdma_peer {
 	struct te_slice *queue, **queue_end;
 	uint64_t queued;		/* bytes */
 	uint64_t stuck_since;		/* no rail is usable since; 0 */
-	unsigned turn;
+	uint64_t turn;			/* slices that found a rail */
 	uint64_t now;			/* of this pump */
 	const struct te_region *last_region;	/* whose row in our matrix is last_row; forgotten at each pump */
 	size_t last_row;
@@ -318,7 +320,10 @@ void rdma_peer_replan(struct rdma_peer *p, const struct rdma_ctx *c);
 
 /* peer->lock held, rail.c. The rail for the slice, NULL: none now. *wait: one may come. */
 struct rdma_rail *rdma_choose(struct rdma_peer *p, const struct te_slice *s, bool *wait);
+/* Forgets the plans: rails, matrices or GIDs have changed. */
 int rdma_plan_rails(struct rdma_peer *p, struct te_err *err);
+/* The plan for a row here and one there, nrows: none. NULL: out of memory. */
+const struct rdma_plan *rdma_plan(struct rdma_peer *p, size_t own, size_t theirs);
 void rdma_plan_clear(struct rdma_peer *p);
 void rdma_rail_failed(struct rdma_rail *r, const struct te_err *why, bool hopeless);
 void rdma_rail_moved(struct rdma_rail *r, uint64_t bytes, uint64_t now);
