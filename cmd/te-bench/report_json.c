@@ -70,6 +70,7 @@ static json_t *path(const struct case_result *r)
 		json_object_set_new(o, "remote", json_string(r->paths[i].remote));
 		json_object_set_new(o, "slices", integer(r->paths[i].slices));
 		json_object_set_new(o, "bytes", integer(r->paths[i].bytes));
+		json_object_set_new(o, "retries", integer(r->paths[i].retries));
 		json_array_append_new(list, o);
 	}
 	return list;

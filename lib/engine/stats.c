@@ -25,7 +25,7 @@ static bool path_of(struct te_peer *p, size_t i, struct te_path *out)
 		te_strlcpy(out->local, p->local, sizeof(out->local));
 		te_strlcpy(remote, p->remote, sizeof(remote));
 	}
-	out->retries = i ? 0 : atomic_load(&p->retries);
+	out->retries += i ? 0 : atomic_load(&p->retries);
 	te_strlcpy(out->transport, p->ops->name, sizeof(out->transport));
 	snprintf(out->remote, sizeof(out->remote), "%.128s (%.200s)", p->segment, remote);
 	return true;

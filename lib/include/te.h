@@ -202,7 +202,7 @@ int te_probe_address(const struct te_conf *conf, const char *host, unsigned port
 struct te_path {			/* one way that bytes went */
 	char transport[16];
 	char local[96], remote[352];	/* "127.0.0.1:41232", "NAME (127.0.0.1:15012)" */
-	uint64_t slices, bytes, retries;
+	uint64_t slices, bytes, retries;	/* retries: slices that failed here and were tried again */
 };
 /* Fills at most max; returns how many there are. Counters only grow. */
 int te_engine_paths(struct te_engine *e, struct te_path *out, size_t max);

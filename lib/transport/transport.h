@@ -157,7 +157,7 @@ struct te_transport_ops {
 	void (*counters)(struct te_transport *t, void *arg,
 			 void (*cb)(void *arg, const char *name, const char *help, bool gauge, uint64_t value));
 	/* Optional, for a peer with more than one way: the i-th; its transport, local, remote (without the segment's
-	   name), slices and bytes are set. false: there is none. */
+	   name), slices, bytes and retries are set. false: there is none. */
 	bool (*path)(struct te_peer *p, size_t i, struct te_path *out);
 };
 

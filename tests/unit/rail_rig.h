@@ -180,7 +180,7 @@ static inline struct rdma_rail *rail(struct rig *g, const char *here, const char
 	return r;
 }
 
-static const char *name(const struct rdma_rail *r)
+static inline const char *name(const struct rdma_rail *r)
 {
 	static char text[4][2 * TE_NIC_NAME + 1];
 	static int turn;
@@ -189,6 +189,21 @@ static const char *name(const struct rdma_rail *r)
 	snprintf(text[turn], sizeof(text[turn]), "%s-%s", r ? r->ctx->name : "none",
 		 r ? r->remote : "");
 	return text[turn];
+}
+
+static inline struct rdma_rail *choose_at(struct rig *g, uint64_t addr, uint64_t len, bool *wait)
+{
+	struct te_slice s = { .remote = addr, .len = len, .region = &g->here };
+
+	g->p->last_region = NULL;
+	return rdma_choose(g->p, &s, wait);
+}
+
+static inline struct rdma_rail *choose(struct rig *g)
+{
+	bool wait;
+
+	return choose_at(g, ADDR, SLICE, &wait);
 }
 
 #endif

@@ -124,7 +124,7 @@ void rdma_again(struct rdma_peer *p, struct te_slice *list, struct rdma_done *do
 			rdma_done_add(done, s, s->status, &why);
 		} else {
 			s->attempt++;
-			atomic_fetch_add_explicit(&p->base.retries, 1, memory_order_relaxed);
+			atomic_fetch_add_explicit(&r->retries, 1, memory_order_relaxed);
 			atomic_fetch_add_explicit(p->t->base.env->retries, 1, memory_order_relaxed);
 			atomic_store_explicit(&s->conn, NULL, memory_order_relaxed);
 			push_front(p, s);
@@ -472,6 +472,7 @@ bool rdma_path(struct te_peer *base, size_t i, struct te_path *out)
 		te_strlcpy(out->remote, r->remote, sizeof(out->remote));
 		out->slices = atomic_load(&r->slices);
 		out->bytes = atomic_load(&r->bytes);
+		out->retries = atomic_load(&r->retries);
 	}
 	pthread_mutex_unlock(&p->lock);
 	return r;

@@ -228,6 +228,7 @@ struct rdma_rail {
 	char remote[TE_NIC_NAME];	/* the peer's NIC */
 	char path[TE_SHAKE_PATH];	/* its path */
 	_Atomic uint64_t inflight, slices, bytes;
+	_Atomic uint64_t retries;	/* slices that it failed and that were tried again */
 	_Atomic uint64_t rate, peak;	/* bytes a second, mean and best of late; 0: not measured yet */
 	_Atomic uint64_t since, moved;	/* of the measurement */
 
