@@ -25,6 +25,19 @@ static void name_server(struct rdma *t)
 		te_strlcpy(t->server, env->name, sizeof(t->server));
 }
 
+/* Why the matrix names no NIC. */
+static int no_nics(struct te_err *err)
+{
+	char name[1][TE_NIC_NAME];
+	struct te_err why;
+	int n = te_nic_list(name, 1, &why);
+
+	return te_fail(err, -ENODEV, "%s",
+		       n < 0 ? why.msg
+			     : "no RDMA device is left to use: see --device-name, MC_TE_FILTERS, "
+			       "the priority matrix");
+}
+
 static int read_matrix(struct rdma *t, struct te_err *err)
 {
 	char *text;
@@ -35,7 +48,7 @@ static int read_matrix(struct rdma *t, struct te_err *err)
 	r = te_matrix_parse(text, strlen(text), &t->matrix, err);
 	free(text);
 	if (!r && !t->matrix->nnames)
-		r = te_fail(err, -ENODEV, "this host has no RDMA device");
+		r = no_nics(err);
 	return r;
 }
 
