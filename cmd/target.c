@@ -190,6 +190,16 @@ static const char *location_of(const struct te_desc *d, const struct te_desc_buf
 	return strcmp(d->protocol, "rdma") == 0 ? b->name : "*";
 }
 
+static json_t *nics_doc(const struct te_desc *d)
+{
+	json_t *nics = json_array();
+
+	for (size_t i = 0; i < d->ndevices; i++)
+		json_array_append_new(nics, json_pack("{s:s, s:s}", "name", d->devices[i].name,
+						      "gid", d->devices[i].gid));
+	return nics;
+}
+
 static json_t *ready_doc(const struct ready *r)
 {
 	json_t *buffers = json_array(), *doc;
@@ -203,10 +213,10 @@ static json_t *ready_doc(const struct ready *r)
 						"length", (json_int_t)b->length, "location",
 						location_of(r->desc, b)));
 	}
-	doc = json_pack("{s:s, s:s, s:s, s:i, s:i, s:o}", "segment", r->info.name,
+	doc = json_pack("{s:s, s:s, s:s, s:i, s:i, s:o, s:o}", "segment", r->info.name,
 			"metadata_server", r->info.metadata_server, "protocol", r->info.protocol,
 			"rpc_port", (int)r->info.rpc_port, "tcp_data_port",
-			(int)r->info.tcp_data_port, "buffers", buffers);
+			(int)r->info.tcp_data_port, "nics", nics_doc(r->desc), "buffers", buffers);
 	if (r->target->http)
 		json_object_set_new(doc, "metrics_port",
 				    json_integer(http_port(r->target->http, 0)));

@@ -42,8 +42,8 @@ fails_with() { # STATUS REGEX COMMAND...: one line on standard error, nothing el
 @test "--json: one document with the keys that scripts rely on" {
 	start t te-target --json --buffer-size=16M --buffer=cpu:0:1M
 	wait_line buffers "$T/t.out"
-	check_json 'keys == ["buffers","metadata_server","protocol","rpc_port","segment","tcp_data_port"]' "$T/t.out"
-	check_json '.protocol == "tcp" and .segment == "127.0.0.1:\(.rpc_port)" and .tcp_data_port > 0' "$T/t.out"
+	check_json 'keys == ["buffers","metadata_server","nics","protocol","rpc_port","segment","tcp_data_port"]' "$T/t.out"
+	check_json '.protocol == "tcp" and .nics == [] and .segment == "127.0.0.1:\(.rpc_port)" and .tcp_data_port > 0' "$T/t.out"
 	check_json '[.buffers[].length] | sort == [1048576, 16777216]' "$T/t.out"
 	check_json 'all(.buffers[]; .addr > 0 and .location == "cpu:0" and (keys == ["addr","length","location"]))' "$T/t.out"
 	assert_equal "$(wc -l <"$T/t.out")" 1
