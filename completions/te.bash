@@ -12,6 +12,11 @@ _te()
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} opt='' help words word
 
 	help=$("$1" --help 2>/dev/null) || return 0
+	# -i is followed by what --input= is
+	if [[ $prev == -[A-Za-z] ]]; then
+		word=$(sed -nE "s/^ {2,6}$prev, (--[a-z-]+)=.*/\1/p" <<<"$help")
+		prev=${word:-$prev}
+	fi
 	if [[ $cur == = ]]; then
 		opt=$prev cur=''
 	elif ((COMP_CWORD > 1)) && [[ $prev == = ]]; then
@@ -31,7 +36,7 @@ _te()
 		[[ $cur != --*_* ]] || words=$(sed 's/-/_/3g' <<<"$words")
 		mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
 		[[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null || :
-	elif [[ $prev != -[mn] ]]; then
+	else
 		# get|put|...: the verbs of the usage line, until one is there
 		words=$(grep -oE '[a-z]+(\|[a-z]+)+' <<<"${help%%$'\n\n'*}" | head -n 1)
 		for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do

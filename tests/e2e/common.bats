@@ -108,6 +108,13 @@ completes() {
 	completes tcp te-target --protocol t
 	completes 'GB GiB Gb' te-bench --report-unit = G
 	completes '' te-bench --nic-priority-matrix = ''
+	completes 'svg dot ascii' te-topo draw --format = ''
+	completes rdma te-bench --require-transport r
+	completes 'pick path' te-topo p
+	# Files, not verbs; a switch takes nothing.
+	completes '' te-topo -i ''
+	completes '' te-meta -m ''
+	completes nics te-topo -j ni
 	# An option that another one's text mentions is offered once.
 	completes --duration= te-bench --dur
 	completes --mode= te-bench --mo
