@@ -51,13 +51,13 @@ ok 'te-target serves rdma' target t --protocol=rdma $B --buffer=cpu:0:$((large +
 # READs first: they compare with the pattern that the target began with.
 for operation in read write; do
 	for devices in rxa0 rxa1 rxa0,rxa1; do
-		text="$operation by $devices"
+		way="$operation by $devices"
 		[ -n "$ALL" ] || [ $devices != rxa1 ] || continue
-		verified "$text, 1 and 65537 bytes, batches of 1 and 128" small $((2 * 128 * 65538)) \
+		verified "$way, 1 and 65537 bytes, batches of 1 and 128" small $((2 * 128 * 65538)) \
 			--operation=$operation --device-name=$devices --block-size=1,65537 --batch-size=1,128 --requests=128
-		verified "$text, $large MiB at once" large $((large << 20)) \
+		verified "$way, $large MiB at once" large $((large << 20)) \
 			--operation=$operation --device-name=$devices --block-size=${large}M --batch-size=1 --requests=1
-		is "$text: from these NICs" "$(all large local)" "$(echo $devices | tr , ' ')"
+		is "$way: from these NICs" "$(all large local)" "$(echo $devices | tr , ' ')"
 	done
 	is "$operation by two: NIC to NIC" "$(all large remote)" "$SEGMENT (rxb0) $SEGMENT (rxb1)"
 	near "$operation by two: slices of 64 KiB" "$(sum large slices)" $((large * 16)) $((large * 16))
