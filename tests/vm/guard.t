@@ -63,12 +63,12 @@ connected() { [ "$(qp_count rxb0)" -gt 0 ]; }
 ok 'somebody is connected' within 10 connected
 sleep 1
 before=$(ticks t)
-sleep 3
-near 'ticks of 10 ms of a target that is connected, in 3 s' $(($(ticks t) - before)) 0 $((3 * SLOW))
+sleep 2
+near 'ticks of 10 ms of a target that is connected, in 2 s' $(($(ticks t) - before)) 0 $((2 * SLOW))
 stop idle KILL
 before=$(ticks t)
-sleep 3
-near 'of one that has been left' $(($(ticks t) - before)) 0 $((3 * SLOW))
+sleep 2
+near 'of one that has been left' $(($(ticks t) - before)) 0 $((2 * SLOW))
 ok 'te-target ends' stop t
 is 'no queue pair is left' "$(qp_count rxa0 rxb0)" 0
 

@@ -24,7 +24,7 @@ for operation in read write; do
 		--block-size=65537 --batch-size=4 --requests=64
 	is "all four at once: $operation: errors, mismatches" "$(figure four errors) $(figure four mismatches)" '0 0'
 done
-rounds=40
+rounds=25
 [ -z "$ALL" ] || rounds=200
 steps rxa0
 # shellcheck disable=SC2086 # words
@@ -63,7 +63,7 @@ ok 'te-target ends' stop t
 
 # ---- towards each other ----------------------------------------------------------------------------------------------
 
-rounds=15
+rounds=8
 [ -z "$ALL" ] || rounds=100
 ok "two engines open towards each other, $rounds times" "$BUILD/progs/meet" rxa0 rxb0 $rounds
 is 'no queue pair is left' "$(qp_count rxa0 rxa1 rxb0 rxb1)" 0

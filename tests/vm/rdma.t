@@ -75,10 +75,8 @@ ok 'redis-server starts' within 15 te-meta --metadata-server=$REDIS ping
 for store in $HTTP $REDIS; do
 	ok "$store: te-target starts" target s --metadata-server="$store" --local-server-name=served --protocol=rdma $B \
 		--buffer=cpu:0:2M --pattern
-	for operation in read write; do
-		verified "$store: $operation" s $((32 * 65537)) --metadata-server="$store" $A --operation=$operation \
-			--block-size=65537 --batch-size=16 --requests=32
-	done
+	verified "$store: READ and WRITE" s $((32 * 65537)) --metadata-server="$store" $A --operation=mixed \
+		--block-size=65537 --batch-size=16 --requests=32
 	ok "$store: te-target ends" stop s
 	is "$store: nothing is left" "$(te-meta --metadata-server="$store" ls)" ''
 done
@@ -98,10 +96,8 @@ for family in v4 v6; do
 	*) fail "GID of IP$family: it is published" "$published; $(cat "$T/descriptor")" ;;
 	esac
 	MC_GID_INDEX=$(gid_index rxa0 $family)
-	for operation in read write; do
-		verified "GID of IP$family: $operation" g $((16 * 65537)) --metadata-server=$HTTP --device-name=rxa0 \
-			--operation=$operation --block-size=65537 --batch-size=16 --requests=16
-	done
+	verified "GID of IP$family: READ and WRITE" g $((32 * 65537)) --metadata-server=$HTTP --device-name=rxa0 \
+		--operation=mixed --block-size=65537 --batch-size=16 --requests=32
 	unset MC_GID_INDEX
 	ok "GID of IP$family: te-target ends" stop g
 done
