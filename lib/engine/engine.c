@@ -166,8 +166,6 @@ static int open_transport(struct te_engine *e, size_t i, struct te_err *err)
 	if (r < 0 && rdma)
 		r = without_rdma(e, r, &why);
 	else if (!r) {
-		t->ops = ops;
-		t->env = &e->env;
 		e->transports[i] = t;
 		if (e->env.serve && ops->listen)
 			r = ops->listen(t, &why);

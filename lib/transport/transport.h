@@ -106,7 +106,7 @@ struct te_peer {
 struct te_transport_ops {
 	const char *name;		/* "local", "shm", "tcp", "rdma" */
 
-	/* Required. Threads start lazily, at the first peer or listener. */
+	/* Required. Sets ops and env of *out. Threads start lazily, at the first peer or listener (rdma's at once). */
 	int (*open)(const struct te_transport_env *env, struct te_transport **out, struct te_err *err);
 	/* Required. All peers closed. Stops serving: after it no region is referenced. */
 	void (*close)(struct te_transport *t);

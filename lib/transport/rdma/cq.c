@@ -270,6 +270,7 @@ static unsigned poll_cq(struct rdma_cq *q)
 	h.well_end = &h.well;
 	h.ill_end = &h.ill;
 	n = ibv_poll_cq(q->cq, RDMA_POLL, wc);
+	(void)atomic_load_explicit(&q->posts, memory_order_acquire);
 	now = n > 0 ? te_now() : 0;
 	for (int i = 0; i < n; i++)
 		take_completion(&h, &wc[i], now);

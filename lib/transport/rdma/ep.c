@@ -382,7 +382,7 @@ void rdma_ep_retire(struct rdma_ep *ep, const struct te_err *why, const struct t
 {
 	struct rdma_ctx *c = ep->ctx;
 	struct writers w = { 0 };
-	bool was_in;
+	bool was_in, tell;
 
 	pthread_mutex_lock(&ep->lock);
 	if (atomic_load(&ep->state) == EP_RETIRED) {
@@ -394,6 +394,7 @@ void rdma_ep_retire(struct rdma_ep *ep, const struct te_err *why, const struct t
 		if (atomic_load(&ill->conn) == ep)
 			add_writer(&w, ill);
 	silence(ep, why);
+	tell = ep->te && ep->was_rts;
 	pthread_mutex_unlock(&ep->lock);
 
 	pthread_mutex_lock(&c->lock);
@@ -402,7 +403,7 @@ void rdma_ep_retire(struct rdma_ep *ep, const struct te_err *why, const struct t
 	pthread_mutex_unlock(&c->lock);
 	te_info("endpoint retired: %s", why->msg);
 	queue_retired(ep);
-	if ((ep->te && ep->was_rts) || w.n)
+	if (tell || w.n)
 		rdma_bye(ep, w.peer, w.n);
 	if (was_in)
 		rdma_ep_put(ep);

@@ -90,9 +90,11 @@ void rdma_bye(struct rdma_ep *ep, struct rdma_peer *const *peers, size_t npeers)
 	if (b) {
 		b->t = ep->ctx->t;
 		rdma_ep_shake(ep, &b->say);
+		pthread_mutex_lock(&ep->lock);
 		te_strlcpy(b->host, ep->host, sizeof(b->host));
 		b->port = ep->port;
 		b->te = ep->te;
+		pthread_mutex_unlock(&ep->lock);
 		b->npeers = MIN(npeers, ARRAY_SIZE(b->peers));
 		for (size_t i = 0; i < b->npeers; i++)
 			b->peers[i] = peers[i];

@@ -200,6 +200,7 @@ static struct te_slice *post_burst(struct burst *b, int *error)
 	int r;
 
 	enter(b);
+	atomic_fetch_add_explicit(&b->qp->cq->posts, 1, memory_order_acq_rel);
 	r = ibv_post_send(b->qp->qp, b->wr, &bad);
 	if (!r)
 		return NULL;
@@ -279,6 +280,7 @@ int rdma_post_probe(struct rdma_ep *ep, const struct rdma_range *to, unsigned de
 				atomic_store(&qp->progress, te_now());
 			atomic_fetch_add(&ep->work, 1);
 			atomic_store(&qp->posted, posted + 1);
+			atomic_fetch_add_explicit(&qp->cq->posts, 1, memory_order_acq_rel);
 			r = -abs(ibv_post_send(qp->qp, &wr, &bad));
 			if (r) {
 				atomic_fetch_sub(&ep->work, 1);

@@ -73,6 +73,8 @@ struct rdma_cq {
 	struct ibv_comp_channel *channel;
 	pthread_mutex_t lock;		/* who polls */
 	_Atomic int room;		/* completions that may still be asked for; never overrun */
+	_Atomic uint32_t posts;		/* counted before each post, read after each poll: orders what the
+					   poster wrote before what the poller reads, where tools can see it */
 	_Atomic bool armed;		/* the next completion wakes the poller */
 	_Atomic uint32_t helpers;	/* threads that poll instead of the poller */
 	_Atomic uint64_t unacked;
