@@ -104,6 +104,7 @@ struct te_alloc_entry {
 };
 
 struct te_courier;   /* notify.c */
+struct te_guest;     /* guest.c */
 struct te_path_sum { /* counters of peers that are gone */
 	struct te_path_sum *next;
 	struct te_path path;
@@ -132,7 +133,8 @@ struct te_engine {
 	struct te_daemon *daemon;
 	pthread_mutex_t guests_lock;
 	pthread_cond_t guests_gone;
-	unsigned guests; /* threads that answer handshakes */
+	struct te_guest *guests; /* handshakes in line */
+	unsigned guest_threads;
 	_Atomic bool ready; /* descriptors are answered (P2P) */
 	_Atomic bool closing;
 

@@ -7,10 +7,10 @@
 #include "engine/daemon.h"
 #include "engine/engine.h"
 
-enum { GUESTS_MAX = 16 }; /* at a time; more are told to come again */
+enum { THREADS_MAX = 16 }; /* at a time; the daemon has at most 1024 clients, who wait in line */
 
-struct guest {
-	struct te_engine *e;
+struct te_guest {
+	struct te_guest *next;
 	struct te_transport *transport;
 	enum te_rpc_type type;
 	uint64_t client;
@@ -26,38 +26,55 @@ static struct te_transport *host_of(struct te_engine *e)
 	return NULL;
 }
 
-static void leave(struct te_engine *e)
+/* The next in line; NULL: none, and this thread is counted out. */
+static struct te_guest *next_guest(struct te_engine *e)
 {
+	struct te_guest *g;
+
 	pthread_mutex_lock(&e->guests_lock);
-	if (!--e->guests)
+	g = e->guests;
+	if (g)
+		e->guests = g->next;
+	else if (!--e->guest_threads)
 		pthread_cond_broadcast(&e->guests_gone);
 	pthread_mutex_unlock(&e->guests_lock);
+	return g;
 }
 
-static void *answer(void *arg)
+static void *answer_all(void *arg)
 {
-	struct guest *g = arg;
-	struct te_engine *e = g->e;
-	char *text = g->transport->ops->handshake(g->transport, g->type, g->body, g->len);
+	struct te_engine *e = arg;
+	struct te_guest *g;
 
-	te_daemon_reply(e->daemon, g->client, text);
-	free(g);
-	leave(e);
+	while ((g = next_guest(e))) {
+		char *text = NULL;
+
+		if (!atomic_load(&e->closing))
+			text = g->transport->ops->handshake(g->transport, g->type, g->body, g->len);
+		te_daemon_reply(e->daemon, g->client, text);
+		free(g);
+	}
 	return NULL;
 }
 
-static bool start(struct te_engine *e, struct guest *g)
+/* false: there is no thread for them, and none can be made. */
+static bool line_up(struct te_engine *e, struct te_guest *g)
 {
+	struct te_guest **end = &e->guests;
 	pthread_t thread;
-	bool good = false;
+	bool good;
 
 	pthread_mutex_lock(&e->guests_lock);
-	if (e->guests < GUESTS_MAX && !atomic_load(&e->closing) &&
-	    !te_thread_start(&thread, "te-guest", answer, g)) {
+	if (e->guest_threads < THREADS_MAX &&
+	    !te_thread_start(&thread, "te-guest", answer_all, e)) {
 		pthread_detach(thread);
-		e->guests++;
-		good = true;
+		e->guest_threads++;
 	}
+	good = e->guest_threads && !atomic_load(&e->closing);
+	while (good && *end)
+		end = &(*end)->next;
+	if (good)
+		*end = g;
 	pthread_mutex_unlock(&e->guests_lock);
 	return good;
 }
@@ -76,27 +93,25 @@ char *te_guest_handle(struct te_engine *e, enum te_rpc_type type, const char *bo
 		      uint64_t client)
 {
 	struct te_transport *t = atomic_load(&e->ready) ? host_of(e) : NULL;
-	struct guest *g;
+	struct te_guest *g;
 
 	if (!t)
 		return type == TE_RPC_RETIRE ? NULL : answer_empty(body, len);
 	g = malloc(sizeof(*g) + len);
 	if (!g)
 		return NULL;
-	*g = (struct guest){ .e = e, .transport = t, .type = type, .client = client, .len = len };
+	*g = (struct te_guest){ .transport = t, .type = type, .client = client, .len = len };
 	memcpy(g->body, body, len);
-	if (start(e, g))
+	if (line_up(e, g))
 		return TE_DAEMON_LATER;
 	free(g);
-	return te_strdup(
-		"{\"local_gid\":\"\",\"local_lid\":0,\"local_nic_path\":\"\",\"payload\":\"\","
-		"\"peer_nic_path\":\"\",\"qp_num\":[],\"reply_msg\":\"busy, try again\"}");
+	return NULL;
 }
 
 void te_guests_wait(struct te_engine *e)
 {
 	pthread_mutex_lock(&e->guests_lock);
-	while (e->guests)
+	while (e->guest_threads)
 		pthread_cond_wait(&e->guests_gone, &e->guests_lock);
 	pthread_mutex_unlock(&e->guests_lock);
 }

@@ -114,7 +114,7 @@ static int make_peer(struct rig *g, const struct host *there)
 	return r;
 }
 
-/* The connector never runs: what wants to connect stays so. */
+/* No connector ever runs: what wants to connect stays so. */
 static void rig_open(struct rig *g, const struct host *here, const struct host *there)
 {
 	memset(g, 0, sizeof(*g));
@@ -133,7 +133,8 @@ static void rig_open(struct rig *g, const struct host *here, const struct host *
 		printf("Bail out! no peer\n");
 		exit(1);
 	}
-	g->p->connecting = true;
+	for (struct rdma_rail *r = g->p->rails; r; r = r->next)
+		r->at_work = true;
 	g->p->now = te_now();
 	g->p->queued = SLICE;
 }

@@ -1,4 +1,4 @@
-/* connect.c - the active side: a thread of each peer connects its rails by handshakes of type 0,
+/* connect.c - the active side: a thread of each rail connects it by a handshake of type 0,
  * and tries each connection with an empty request before slices take it. */
 #include <errno.h>
 #include <stdlib.h>
@@ -309,53 +309,50 @@ static void connect_rail(struct rdma_peer *p, struct rdma_rail *r, struct rdma_d
 	rdma_pump(p, done);
 }
 
-static struct rdma_rail *next_rail(struct rdma_peer *p)
-{
-	struct rdma_rail *r = p->rails;
-
-	while (r && r->state != RAIL_CONNECTING)
-		r = r->next;
-	return p->closing ? NULL : r;
-}
-
 static void *connector(void *arg)
 {
-	struct rdma_peer *p = arg;
+	struct rdma_rail *r = arg;
+	struct rdma_peer *p = r->peer;
 	struct rdma *t = p->t;
-	struct rdma_rail *r;
 	struct rdma_done done;
 
 	pthread_mutex_lock(&p->lock);
-	while ((r = next_rail(p))) {
+	while (r->state == RAIL_CONNECTING && !p->closing) {
 		rdma_done_init(&done);
 		connect_rail(p, r, &done);
 		pthread_mutex_unlock(&p->lock);
 		rdma_done_deliver(t, &done);
 		pthread_mutex_lock(&p->lock);
 	}
-	p->connecting = false;
+	r->at_work = false;
+	p->connectors--;
 	pthread_mutex_unlock(&p->lock);
 	rdma_janitor_wake(t); /* which may be waiting to free the peer */
 	return NULL;
 }
 
-void rdma_connect(struct rdma_peer *p)
+static void start(struct rdma_rail *r)
 {
 	struct te_err why;
-	int r;
+	int rc;
 
-	if (p->connecting || p->closing || !next_rail(p))
+	if (r->has_thread)
+		pthread_join(r->connector, NULL); /* it is past its last line */
+	r->at_work = true;
+	r->peer->connectors++;
+	rc = te_thread_start(&r->connector, "te-rdma-conn", connector, r);
+	r->has_thread = !rc;
+	if (!rc)
 		return;
-	if (p->has_thread)
-		pthread_join(p->connector, NULL); /* it is past its last line */
-	p->connecting = true;
-	r = te_thread_start(&p->connector, "te-rdma-conn", connector, p);
-	p->has_thread = !r;
-	if (!r)
-		return;
-	p->connecting = false;
-	te_fail(&why, r, "cannot start a thread: %s", strerror(-r));
-	for (struct rdma_rail *rail = p->rails; rail; rail = rail->next)
-		if (rail->state == RAIL_CONNECTING)
-			rdma_rail_failed(rail, &why, true);
+	r->at_work = false;
+	r->peer->connectors--;
+	te_fail(&why, rc, "cannot start a thread: %s", strerror(-rc));
+	rdma_rail_failed(r, &why, true);
+}
+
+void rdma_connect(struct rdma_peer *p)
+{
+	for (struct rdma_rail *r = p->rails; r && !p->closing; r = r->next)
+		if (r->state == RAIL_CONNECTING && !r->at_work)
+			start(r);
 }

@@ -269,7 +269,7 @@ static unsigned poll_cq(struct rdma_cq *q)
 		return 0;
 	h.well_end = &h.well;
 	h.ill_end = &h.ill;
-	n = ibv_poll_cq(q->cq, RDMA_POLL, wc);
+	n = q->cq ? ibv_poll_cq(q->cq, RDMA_POLL, wc) : 0;
 	(void)atomic_load_explicit(&q->posts, memory_order_acquire);
 	now = n > 0 ? te_now() : 0;
 	for (int i = 0; i < n; i++)
@@ -291,9 +291,11 @@ unsigned rdma_poll(struct rdma_ctx *c)
 
 static void arm(struct rdma_cq *q)
 {
+	pthread_mutex_lock(&q->lock);
 	atomic_store(&q->armed, true);
-	if (ibv_req_notify_cq(q->cq, 0))
+	if (q->cq && ibv_req_notify_cq(q->cq, 0))
 		te_error("device '%s': its completion queue cannot be armed", q->ctx->name);
+	pthread_mutex_unlock(&q->lock);
 }
 
 static void take_events(struct rdma_cq *q)

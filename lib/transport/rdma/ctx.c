@@ -39,15 +39,14 @@ static int read_limits(struct rdma_ctx *c, struct te_err *err)
 	c->max_mr = MIN((uint64_t)conf->max_mr_size, a.max_mr_size);
 	c->nqp = (unsigned)conf->num_qp;
 	atomic_init(&c->max_inline, (int)conf->max_inline);
-	c->ncqs = (unsigned)MIN(conf->num_cq, (int64_t)a.max_cq);
+	if (!c->cqs)
+		c->ncqs = (unsigned)MIN(conf->num_cq, (int64_t)a.max_cq);
 	return 0;
 }
 
 static int make_cq(struct rdma_ctx *c, struct rdma_cq *q, unsigned vector, int cqe,
 		   struct te_err *err)
 {
-	q->ctx = c;
-	pthread_mutex_init(&q->lock, NULL);
 	q->channel = ibv_create_comp_channel(c->verbs);
 	if (q->channel)
 		q->cq = ibv_create_cq(c->verbs, cqe, NULL, q->channel,
@@ -69,12 +68,25 @@ static int make_cqs(struct rdma_ctx *c, struct te_err *err)
 	if (ibv_query_device(c->verbs, &a))
 		return te_fail(err, -EIO, "device '%s': cannot be queried", c->name);
 	cqe = MAX((int)MIN(c->t->base.env->conf->max_cqe, (int64_t)a.max_cqe), (int)CQE_MIN);
+	for (unsigned i = 0; i < c->ncqs && !r; i++) {
+		pthread_mutex_lock(&c->cqs[i].lock);
+		r = make_cq(c, &c->cqs[i], i, cqe, err);
+		pthread_mutex_unlock(&c->cqs[i].lock);
+	}
+	return r;
+}
+
+/* Their locks outlive the queues: helpers may look at any time. */
+static int make_locks(struct rdma_ctx *c, struct te_err *err)
+{
 	c->cqs = calloc(c->ncqs, sizeof(*c->cqs));
 	if (!c->cqs)
 		return te_fail(err, -ENOMEM, "out of memory");
-	for (unsigned i = 0; i < c->ncqs && !r; i++)
-		r = make_cq(c, &c->cqs[i], i, cqe, err);
-	return r;
+	for (unsigned i = 0; i < c->ncqs; i++) {
+		c->cqs[i].ctx = c;
+		pthread_mutex_init(&c->cqs[i].lock, NULL);
+	}
+	return 0;
 }
 
 /* ---- port and GID ---- */
@@ -120,17 +132,25 @@ void rdma_ctx_end(struct rdma_ctx *c)
 	struct te_err why;
 
 	te_fail(&why, -ECANCELED, "%s: the engine is closing", c->path);
-	atomic_store(&c->broken, true);
+	c->ended = true;
 	atomic_store(&c->active, false);
 	retire_all(c, &why);
+}
+
+void rdma_ctx_fatal(struct rdma_ctx *c, const char *event)
+{
+	struct te_err why;
+
+	te_fail(&why, -EIO, "device '%s' has failed: %s", c->name, event);
+	atomic_store(&c->broken, true);
+	rdma_ctx_down(c, why.msg);
 }
 
 void rdma_ctx_down(struct rdma_ctx *c, const char *why)
 {
 	struct te_err err;
 
-	te_fail(&err, -ENETDOWN, "device '%s' port %lld: %s", c->name,
-		(long long)c->t->base.env->conf->ib_port, why);
+	te_fail(&err, -ENETDOWN, "%s", why);
 	pthread_mutex_lock(&c->lock);
 	te_strlcpy(c->why, err.msg, sizeof(c->why));
 	pthread_mutex_unlock(&c->lock);
@@ -179,8 +199,9 @@ bool rdma_ctx_next_gid(struct rdma_ctx *c)
 {
 	bool found = false;
 
+	pthread_rwlock_rdlock(&c->t->gate);
 	pthread_mutex_lock(&c->lock);
-	if (c->port.chosen >= 0) {
+	if (c->verbs && c->port.chosen >= 0) {
 		unsigned i = (unsigned)c->port.chosen;
 
 		c->tried[i / 64] |= 1ull << (i % 64);
@@ -191,6 +212,7 @@ bool rdma_ctx_next_gid(struct rdma_ctx *c)
 		}
 	}
 	pthread_mutex_unlock(&c->lock);
+	pthread_rwlock_unlock(&c->t->gate);
 	return found;
 }
 
@@ -201,17 +223,20 @@ static void free_cq(struct rdma_cq *q)
 	struct ibv_cq *cq;
 	void *arg;
 
-	if (!q->ctx)
-		return;
+	pthread_mutex_lock(&q->lock);
 	if (q->cq) {
 		while (!ibv_get_cq_event(q->channel, &cq, &arg))
 			atomic_fetch_add(&q->unacked, 1);
-		ibv_ack_cq_events(q->cq, (unsigned)atomic_load(&q->unacked));
-		ibv_destroy_cq(q->cq);
+		ibv_ack_cq_events(q->cq, (unsigned)atomic_exchange(&q->unacked, 0));
+		if (ibv_destroy_cq(q->cq))
+			te_warn("device '%s': a completion queue cannot be destroyed",
+				q->ctx->name);
 	}
 	if (q->channel)
 		ibv_destroy_comp_channel(q->channel);
-	pthread_mutex_destroy(&q->lock);
+	q->cq = NULL;
+	q->channel = NULL;
+	pthread_mutex_unlock(&q->lock);
 }
 
 static int open_parts(struct rdma_ctx *c, struct te_err *err)
@@ -233,9 +258,68 @@ static int open_parts(struct rdma_ctx *c, struct te_err *err)
 	if (flags < 0 || fcntl(c->verbs->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return te_fail(err, -errno, "device '%s': fcntl: %s", c->name, strerror(errno));
 	r = read_limits(c, err);
+	if (!r && !c->cqs)
+		r = make_locks(c, err);
+	return r ? r : make_cqs(c, err);
+}
+
+static void stop_pollers(struct rdma_ctx *c)
+{
+	eventfd_t count;
+
+	if (c->stop >= 0)
+		eventfd_write(c->stop, 1);
+	for (unsigned i = 0; i < c->npollers; i++)
+		pthread_join(c->pollers[i].thread, NULL);
+	if (c->stop >= 0)
+		eventfd_read(c->stop, &count);
+	c->npollers = 0;
+	free(c->pollers);
+	c->pollers = NULL;
+}
+
+static void close_parts(struct rdma_ctx *c)
+{
+	for (unsigned i = 0; c->cqs && i < c->ncqs; i++)
+		free_cq(&c->cqs[i]);
+	if (c->pd)
+		ibv_dealloc_pd(c->pd);
+	if (c->verbs)
+		ibv_close_device(c->verbs);
+	c->pd = NULL;
+	c->verbs = NULL;
+}
+
+/* t->gate held for writing, no endpoint left. */
+static int open_anew(struct rdma_ctx *c, struct te_err *err)
+{
+	int r;
+
+	stop_pollers(c);
+	rdma_keys_drop(c);
+	close_parts(c);
+	r = open_parts(c, err);
 	if (!r)
-		r = make_cqs(c, err);
-	return r;
+		r = rdma_keys_add(c, err);
+	return r ? r : rdma_ctx_start(c, err);
+}
+
+bool rdma_ctx_reopen(struct rdma_ctx *c)
+{
+	struct te_err err;
+	int r = -EBUSY;
+
+	pthread_rwlock_wrlock(&c->t->gate);
+	if (!atomic_load(&c->eps)) {
+		r = open_anew(c, &err);
+		if (r)
+			te_info("device '%s' cannot be opened again yet: %s", c->name, err.msg);
+	}
+	pthread_rwlock_unlock(&c->t->gate);
+	if (r)
+		return false;
+	atomic_store(&c->broken, false);
+	return rdma_ctx_refresh(c);
 }
 
 int rdma_ctx_open(struct rdma *t, unsigned index, const char *name, struct rdma_ctx **out,
@@ -292,21 +376,14 @@ void rdma_ctx_close(struct rdma_ctx *c)
 {
 	if (!c)
 		return;
-	if (c->stop >= 0)
-		eventfd_write(c->stop, 1);
-	for (unsigned i = 0; i < c->npollers; i++)
-		pthread_join(c->pollers[i].thread, NULL);
-	for (unsigned i = 0; c->cqs && i < c->ncqs; i++)
-		free_cq(&c->cqs[i]);
-	if (c->pd)
-		ibv_dealloc_pd(c->pd);
-	if (c->verbs)
-		ibv_close_device(c->verbs);
+	stop_pollers(c);
+	close_parts(c);
 	if (c->stop >= 0)
 		close(c->stop);
+	for (unsigned i = 0; c->cqs && i < c->ncqs; i++)
+		pthread_mutex_destroy(&c->cqs[i].lock);
 	te_pool_clear(&c->pool);
 	pthread_mutex_destroy(&c->lock);
-	free(c->pollers);
 	free(c->cqs);
 	free(c);
 }

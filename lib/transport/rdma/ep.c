@@ -183,6 +183,7 @@ static void ep_free(struct rdma_ep *ep)
 	}
 	pthread_cond_destroy(&ep->changed);
 	pthread_mutex_destroy(&ep->lock);
+	atomic_fetch_sub(&ep->ctx->eps, 1);
 	free(ep);
 }
 
@@ -218,6 +219,7 @@ static int ep_new(struct rdma_ctx *c, const char *path, struct rdma_ep **out, st
 	if (!ep)
 		return te_fail(err, -ENOMEM, "out of memory");
 	ep->ctx = c;
+	atomic_fetch_add(&c->eps, 1);
 	ep->nqp = c->nqp;
 	te_strlcpy(ep->path, path, sizeof(ep->path));
 	ep->node.key = ep->path;
@@ -277,7 +279,10 @@ int rdma_ep_get(struct rdma_ctx *c, const char *path, struct rdma_ep **out, stru
 		*out = ep;
 		return 0;
 	}
-	r = ep_new(c, path, &mine, err);
+	pthread_rwlock_rdlock(&c->t->gate);
+	r = atomic_load(&c->active) ? ep_new(c, path, &mine, err)
+				    : te_fail(err, -ENETDOWN, "device '%s' is down", c->name);
+	pthread_rwlock_unlock(&c->t->gate);
 	if (r < 0)
 		return r;
 	for (;;) {

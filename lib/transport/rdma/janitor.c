@@ -142,6 +142,16 @@ static void changed(struct rdma_ctx *c)
 	t->base.env->directory->changed(t->base.env->directory);
 }
 
+static void port_down(struct rdma_ctx *c)
+{
+	struct te_err why;
+
+	te_fail(&why, -ENETDOWN, "device '%s' port %lld is down", c->name,
+		(long long)c->t->base.env->conf->ib_port);
+	rdma_ctx_down(c, why.msg);
+	changed(c);
+}
+
 static void act(struct rdma_ctx *c, enum ibv_event_type type, const struct ibv_qp *qp)
 {
 	const char *text = ibv_event_type_str(type);
@@ -157,15 +167,11 @@ static void act(struct rdma_ctx *c, enum ibv_event_type type, const struct ibv_q
 	case IBV_EVENT_CQ_ERR:
 	case IBV_EVENT_DEVICE_FATAL:
 	case IBV_EVENT_WQ_FATAL:
-		atomic_store(&c->broken, true);
-		te_error("device '%s': %s; it is not used any more until the engine is restarted",
-			 c->name, text);
-		rdma_ctx_down(c, text);
+		rdma_ctx_fatal(c, text);
 		changed(c);
 		break;
 	case IBV_EVENT_PORT_ERR:
-		rdma_ctx_down(c, "the port is down");
-		changed(c);
+		port_down(c);
 		break;
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_LID_CHANGE:
@@ -347,10 +353,10 @@ static bool look_at_nics(struct rdma *t, uint64_t *last)
 	for (size_t i = 0; i < t->nctx; i++) {
 		struct rdma_ctx *c = t->ctx[i];
 
-		if (!c || atomic_load(&c->active) || atomic_load(&c->broken))
+		if (!c || c->ended || atomic_load(&c->active))
 			continue;
 		down = true;
-		if (due && rdma_ctx_refresh(c))
+		if (due && (atomic_load(&c->broken) ? rdma_ctx_reopen(c) : rdma_ctx_refresh(c)))
 			changed(c);
 	}
 	if (due)
@@ -362,6 +368,13 @@ static void wait_for(struct rdma *t, struct pollfd *fds, nfds_t n, int ms)
 {
 	eventfd_t count;
 
+	fds[0] = (struct pollfd){ .fd = t->wake, .events = POLLIN };
+	for (nfds_t i = 1; i < n; i++) {
+		const struct rdma_ctx *c = t->ctx[i - 1];
+
+		fds[i] = (struct pollfd){ .fd = c && c->verbs ? c->verbs->async_fd : -1,
+					  .events = POLLIN };
+	}
 	poll(fds, n, ms);
 	atomic_store(&t->asleep, false);
 	if (fds[0].revents & POLLIN)
@@ -379,10 +392,6 @@ static void *janitor(void *arg)
 
 	if (!fds)
 		return NULL;
-	fds[0] = (struct pollfd){ .fd = t->wake, .events = POLLIN };
-	for (size_t i = 0; i < t->nctx; i++)
-		fds[i + 1] = (struct pollfd){ .fd = t->ctx[i] ? t->ctx[i]->verbs->async_fd : -1,
-					      .events = POLLIN };
 	while (!atomic_load(&t->stop)) {
 		bool busy = tick(t), down = look_at_nics(t, &looked);
 

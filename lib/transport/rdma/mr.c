@@ -136,8 +136,9 @@ int rdma_reg(struct te_transport *base, struct te_region *r, struct te_err *err)
 		free(k);
 		return te_fail(err, -ENOMEM, "out of memory");
 	}
+	pthread_rwlock_rdlock(&t->gate);
 	for (size_t i = 0; i < t->nctx; i++)
-		if (t->ctx[i])
+		if (t->ctx[i] && t->ctx[i]->pd && !atomic_load(&t->ctx[i]->broken))
 			jobs[n++] = (struct job){ .ctx = t->ctx[i],
 						  .r = r,
 						  .k = k,
@@ -149,8 +150,49 @@ int rdma_reg(struct te_transport *base, struct te_region *r, struct te_err *err)
 	} else {
 		r->keys = k;
 	}
+	pthread_rwlock_unlock(&t->gate);
 	free(jobs);
 	return ret;
+}
+
+static void drop_mrs(void *arg, const struct te_region *r)
+{
+	struct rdma_ctx *c = arg;
+	struct rdma_keys *k = r->keys;
+
+	for (size_t i = 0; k && i < k->npieces; i++) {
+		struct ibv_mr **mr = &k->mr[i * k->nctx + c->index];
+
+		if (*mr && ibv_dereg_mr(*mr))
+			te_warn("device '%s': a memory region cannot be deregistered", c->name);
+		*mr = NULL;
+	}
+}
+
+void rdma_keys_drop(struct rdma_ctx *c)
+{
+	te_regions_each(c->t->base.env->regions, drop_mrs, c);
+}
+
+static void add_mrs(void *arg, const struct te_region *r)
+{
+	struct job *j = arg;
+
+	j->r = r;
+	j->k = r->keys;
+	j->access = access_of(j->ctx->t->base.env->conf, r);
+	if (j->k && !j->error)
+		register_pieces(j);
+}
+
+int rdma_keys_add(struct rdma_ctx *c, struct te_err *err)
+{
+	struct job j = { .ctx = c };
+
+	te_regions_each(c->t->base.env->regions, add_mrs, &j);
+	return j.error ? te_fail(err, j.error, "its memory cannot be registered again: %s",
+				 strerror(-j.error))
+		       : 0;
 }
 
 /* Deregistering ends every access of peers: the NIC refuses them from then on. */

@@ -444,11 +444,11 @@ void rdma_peer_close(struct te_peer *base)
 
 void rdma_peer_free(struct rdma_peer *p)
 {
-	if (p->has_thread)
-		pthread_join(p->connector, NULL);
 	while (p->rails) {
 		struct rdma_rail *next = p->rails->next;
 
+		if (p->rails->has_thread)
+			pthread_join(p->rails->connector, NULL);
 		rdma_ep_put(p->rails->ep);
 		free(p->rails);
 		p->rails = next;
@@ -557,7 +557,7 @@ bool rdma_peer_over(struct rdma_peer *p)
 	bool over;
 
 	pthread_mutex_lock(&p->lock);
-	over = p->closing && !p->connecting && !atomic_load(&p->jobs);
+	over = p->closing && !p->connectors && !atomic_load(&p->jobs);
 	pthread_mutex_unlock(&p->lock);
 	return over;
 }
@@ -580,6 +580,8 @@ bool rdma_peer_tick(struct rdma_peer *p, struct rdma_done *done)
 	bool busy;
 
 	pthread_mutex_lock(&p->lock);
+	for (struct rdma_rail *r = p->rails; r; r = r->next)
+		rdma_rail_look(r);
 	if (p->queue)
 		rdma_pump(p, done);
 	busy = p->queue || p->closing;

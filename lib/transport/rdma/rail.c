@@ -306,7 +306,7 @@ static bool usable(const struct rdma_rail *r)
 }
 
 /* An endpoint that was retired behind the rail's back: by its peer, or to make room. */
-static void look_again(struct rdma_rail *r)
+void rdma_rail_look(struct rdma_rail *r)
 {
 	if (r->state != RAIL_READY || atomic_load(&r->ep->state) == EP_READY)
 		return;
@@ -396,7 +396,7 @@ static void look_at_class(struct rdma_peer *p, const struct rdma_plan *plan, uns
 
 		if (plan->class[i] != class || !usable(r))
 			continue;
-		look_again(r);
+		rdma_rail_look(r);
 		l->coming += r->state == RAIL_CONNECTING;
 		l->idle += may_start(r, p->now, desperate);
 		if (r->state == RAIL_READY)

@@ -112,6 +112,7 @@ static int rdma_open(const struct te_transport_env *env, struct te_transport **o
 	t->fragment = conf->fragment_ratio < conf->slice_size
 			      ? t->slice / (uint64_t)conf->fragment_ratio
 			      : t->slice / 4;
+	pthread_rwlock_init(&t->gate, NULL);
 	pthread_mutex_init(&t->peers_lock, NULL);
 	pthread_mutex_init(&t->retired_lock, NULL);
 	pthread_mutex_init(&t->bye_lock, NULL);
@@ -172,6 +173,7 @@ static void rdma_close(struct te_transport *base)
 	pthread_mutex_destroy(&t->bye_lock);
 	pthread_mutex_destroy(&t->retired_lock);
 	pthread_mutex_destroy(&t->peers_lock);
+	pthread_rwlock_destroy(&t->gate);
 	free(t->ctx);
 	free(t);
 }
@@ -245,6 +247,8 @@ static bool add_piece(const struct rdma *t, const struct te_region *r, size_t pi
 		const struct rdma_ctx *c = ctx_of(t, desc->devices[i].name);
 		const struct ibv_mr *mr = k->mr[piece * k->nctx + c->index];
 
+		if (!mr) /* the NIC has failed since its name was written: told anew soon */
+			continue;
 		b->rkey[i] = mr->rkey;
 		b->lkey[i] = mr->lkey;
 	}

@@ -60,6 +60,9 @@ struct rdma_keys {
 };
 int rdma_reg(struct te_transport *t, struct te_region *r, struct te_err *err);
 void rdma_forget(struct te_transport *t, struct te_region *r);
+/* All regions, on a NIC that is closed or was opened anew. t->gate held for writing. */
+void rdma_keys_drop(struct rdma_ctx *c);
+int rdma_keys_add(struct rdma_ctx *c, struct te_err *err);
 static inline const struct ibv_mr *rdma_mr(const struct rdma_keys *k, uint64_t addr, unsigned ctx)
 {
 	return k->mr[(addr - k->addr) / k->piece * k->nctx + ctx];
@@ -100,7 +103,10 @@ struct rdma_ctx {
 	unsigned nqp;			/* of an endpoint; ... to here */
 	_Atomic int max_inline;
 
-	_Atomic bool active, broken;	/* broken: cannot come back */
+	_Atomic bool active;
+	_Atomic bool broken;		/* the device has failed: it is opened anew once its endpoints are gone */
+	bool ended;			/* the engine is closing */
+	_Atomic unsigned eps;		/* endpoints that exist */
 	_Atomic uint64_t inflight;	/* bytes posted and not back */
 	_Atomic uint64_t rate;		/* bytes a second that completed lately; 0 unknown */
 	_Atomic uint64_t since, moved;	/* of the measurement */
@@ -123,9 +129,13 @@ int rdma_ctx_open(struct rdma *t, unsigned index, const char *name, struct rdma_
 int rdma_ctx_start(struct rdma_ctx *c, struct te_err *err);
 /* Retires all its endpoints; nothing new begins. */
 void rdma_ctx_end(struct rdma_ctx *c);
+/* The device has failed for good; janitor only: rdma_ctx_reopen() is tried until it works. */
+void rdma_ctx_fatal(struct rdma_ctx *c, const char *event);
+bool rdma_ctx_reopen(struct rdma_ctx *c);
 void rdma_ctx_close(struct rdma_ctx *c);
 /* Looks at port and GID again; true when what we publish has changed. */
 bool rdma_ctx_refresh(struct rdma_ctx *c);
+/* Out of use until rdma_ctx_refresh() finds it well; why: a sentence that names it. */
 void rdma_ctx_down(struct rdma_ctx *c, const char *why);
 /* A copy of c->why. c->lock not held. */
 void rdma_ctx_why(struct rdma_ctx *c, char *why, size_t size);
@@ -245,6 +255,8 @@ struct rdma_rail {
 	uint64_t paused_until, failed_since;	/* 0: well */
 	uint64_t tried;			/* when it was last connected */
 	uint64_t turn;			/* the peer's, when a slice last took it */
+	bool at_work, has_thread;	/* the connector; has_thread: to be joined */
+	pthread_t connector;
 	bool hopeless;			/* the failure was not of the link: the peer refused, or is gone */
 	struct te_err why;
 	struct te_slice *chain, **chain_end;	/* to be posted by this pump */
@@ -280,8 +292,7 @@ struct rdma_peer {
 	bool closing;
 	bool degraded;			/* some NIC of the peer is not listed now: look again from time to time */
 	uint64_t asked;			/* when we last did */
-	bool connecting, has_thread;	/* the connector */
-	pthread_t connector;
+	unsigned connectors;		/* threads */
 	_Atomic unsigned jobs;		/* farewells that hold back ... */
 	struct te_slice *fenced, **fenced_end;	/* ... WRITEs that were tried again */
 	int abort_status;
@@ -329,13 +340,15 @@ int rdma_plan_rails(struct rdma_peer *p, struct te_err *err);
 const struct rdma_plan *rdma_plan(struct rdma_peer *p, size_t own, size_t theirs);
 void rdma_plan_clear(struct rdma_peer *p);
 void rdma_rail_failed(struct rdma_rail *r, const struct te_err *why, bool hopeless);
+/* Lets go of an endpoint that was retired. */
+void rdma_rail_look(struct rdma_rail *r);
 void rdma_rail_moved(struct rdma_rail *r, uint64_t bytes, uint64_t now);
 /* What each rail says, for the error of a slice that found none. */
 void rdma_rails_why(const struct rdma_peer *p, struct te_err *err);
 /* The same as a text, of pairs that were needed. */
 void rdma_rails_say(const struct rdma_peer *p, char *text, size_t size);
 
-/* peer->lock held: rails in RAIL_CONNECTING are connected by a thread of the peer. */
+/* peer->lock held: rails in RAIL_CONNECTING are connected, each by a thread of its own. */
 void rdma_connect(struct rdma_peer *p);
 
 /* ---- handshakes: accept.c ---- */
@@ -361,6 +374,7 @@ struct rdma {
 	struct rdma_ctx **ctx;		/* by index in matrix->names; NULL: cannot be opened */
 	size_t nctx;
 	uint64_t slice, fragment;
+	pthread_rwlock_t gate;		/* for writing: a NIC is opened anew. Outermost; not held for posting: there are no endpoints then */
 
 	pthread_mutex_t peers_lock;
 	struct rdma_peer *peers;
