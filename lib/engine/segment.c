@@ -19,8 +19,7 @@ int te_find_owner(struct te_engine *e, const char *name, struct te_rpc_meta *out
 	r = te_meta_get(e->meta, key, &v, err);
 	free(key);
 	if (r == -ENOENT)
-		return te_fail(err, r,
-			       "segment '%s' has no rpc_meta entry in %s: its owner is gone?", name,
+		return te_fail(err, r, "no rpc_meta entry of '%s' in %s: is its owner gone?", name,
 			       te_meta_uri(e->meta));
 	if (r < 0)
 		return r;

@@ -35,11 +35,11 @@ struct te_engine_options {
 	const char *metadata_server;	/* as te_meta_open(); NULL or "": MC_METADATA_SERVER */
 	const char *local_server_name;	/* NULL or "": the host name. A port in it is the RPC port */
 	const char *protocol;		/* what we serve: "auto" (NULL too), "tcp", "rdma" */
-	const char *transport;		/* only this one for our requests: "local", "shm", "tcp"; NULL: the best */
+	const char *transport;		/* only this one for our requests: "local", "shm", "rdma", "tcp"; NULL: the best */
 	const char *device_name;	/* rdma: comma list of NICs */
 	const char *nic_priority_matrix;	/* rdma: JSON text */
 	bool auto_discovery;
-	bool initiator_only;		/* publish nothing and serve nobody */
+	bool initiator_only;		/* publish nothing and serve nobody; no rdma then, which both sides must be found for */
 	const struct te_conf *conf;	/* NULL: te_conf_read() */
 };
 
@@ -114,7 +114,7 @@ int te_segment_close(struct te_engine *e, int32_t id);
 int te_segment_refresh(struct te_engine *e, int32_t id, struct te_err *err);
 /* A copy of the descriptor in use: te_desc_free(). */
 int te_segment_desc(struct te_engine *e, int32_t id, struct te_desc **out, struct te_err *err);
-/* The transport that requests to it take now: "local", "shm", "tcp"; NULL for an unknown id. */
+/* The transport that requests to it take now: "local", "shm", "rdma", "tcp"; NULL for an unknown id. */
 const char *te_segment_transport(struct te_engine *e, int32_t id);
 
 /* ---- transfers ---------------------------------------------------------------------------- */
