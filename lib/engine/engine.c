@@ -140,11 +140,20 @@ static bool wants_rdma(const struct te_engine *e)
 	return !e->initiator_only && !e->conf.force_tcp && strcmp(e->protocol, "tcp") != 0;
 }
 
-/* "auto" takes rdma where it works, and says so where it does not. */
+/* "auto" takes rdma where it works, and says so where it does not; but a wish that is wrong is told
+   as that. */
 static int without_rdma(struct te_engine *e, int r, struct te_err *err)
 {
+	struct te_err wrong;
+	int w;
+
 	if (!strcmp(e->protocol, "rdma") || e->conf.force_hca)
 		return e->conf.force_hca ? te_wrap(err, r, "MC_FORCE_HCA") : r;
+	w = te_topo_check(&e->conf, &e->wish, &wrong);
+	if (w < 0) {
+		*err = wrong;
+		return w;
+	}
 	if (r == -ENODEV)
 		te_info("no rdma: %s", err->msg);
 	else

@@ -227,3 +227,19 @@ int te_topo_matrix(const struct te_conf *conf, const struct te_topo_wish *wish, 
 	te_matrix_free(m);
 	return *out ? 0 : te_fail(err, -ENOMEM, "out of memory");
 }
+
+int te_topo_check(const struct te_conf *conf, const struct te_topo_wish *wish, struct te_err *err)
+{
+	bool given = !is_empty(wish->nic_priority_matrix) || *conf->custom_topo_json;
+	struct te_conf unfiltered = *conf; /* what the filters leave was said already */
+	struct te_matrix *m = NULL;
+	int rc;
+
+	if (!given && (is_empty(wish->device_name) || !has_nics()))
+		return 0;
+	unfiltered.te_filters[0] = '\0';
+	rc = te_topo_matrix_of(&unfiltered, wish, NULL, &m, err);
+	if (!rc)
+		te_matrix_free(m);
+	return rc;
+}

@@ -25,6 +25,9 @@ int te_topo_matrix(const struct te_conf *conf, const struct te_topo_wish *wish, 
 /* The same from a machine that was looked at already. */
 int te_topo_matrix_of(const struct te_conf *conf, const struct te_topo_wish *wish, const struct te_machine *m, struct te_matrix **out,
 		      struct te_err *err);
+/* Is it the wish that is wrong, and not only the host that is poor? A matrix that cannot be read, a NIC that it does not name,
+   or a NIC that this host, which has some, does not have. 0: nothing is. */
+int te_topo_check(const struct te_conf *conf, const struct te_topo_wish *wish, struct te_err *err);
 /* A whole text file, malloc'ed with a NUL, bounded; "cannot read 'PATH': reason". */
 int te_topo_read_file(const char *path, char **out, size_t *len, struct te_err *err);
 

@@ -191,6 +191,22 @@ fails_with() { # STATUS REGEX COMMAND...: one line on standard error, nothing el
 	MC_FORCE_HCA=1 fails_with 1 'MC_FORCE_HCA.*no RDMA device' te-target --buffer-size=1M
 }
 
+@test "a matrix that is wrong is told, even where tcp would do" {
+	echo '{"cpu:0": [["mlx5_0"]' >"$T/bad.json"
+	fails_with 1 "priority matrix: invalid JSON at line" te-target --nic-priority-matrix="$T/bad.json" --buffer-size=1M
+	MC_CUSTOM_TOPO_JSON=$T/bad.json fails_with 1 "MC_CUSTOM_TOPO_JSON.*bad\.json': invalid JSON at line" \
+		te-target --buffer-size=1M
+	MC_CUSTOM_TOPO_JSON=$T/none.json fails_with 1 "cannot read '$T/none\.json'" te-target --buffer-size=1M
+	fails_with 1 "no NIC 'mlx5_7' in the priority matrix; there: mlx5_0" te-target --buffer-size=1M \
+		--nic-priority-matrix='{"cpu:0": [["mlx5_0"], []]}' --device-name=mlx5_7
+	# Ignored with tcp; a good one for NICs that are not here is no reason to fail.
+	MC_CUSTOM_TOPO_JSON=$T/bad.json target t --protocol=tcp --buffer-size=1M
+	stop t
+	target t --nic-priority-matrix='{"cpu:0": [["mlx5_0"], []]}' --buffer-size=1M
+	check_json '.protocol == "tcp"' "$T/t.json"
+	stop t
+}
+
 @test "the options of Mooncake's bench, underscores and all" {
 	port=$(free_port)
 	target t --metadata_server=P2PHANDSHAKE --local_server_name=127.0.0.1:"$port" --protocol=tcp --device_name=mlx5_0 \
