@@ -31,7 +31,7 @@ static bool same(const struct te_shake *a, const struct te_shake *b)
 	       a->lid == b->lid && !strcmp(a->gid, b->gid) && a->nqp == b->nqp &&
 	       !memcmp(a->qp, b->qp, a->nqp * sizeof(a->qp[0])) &&
 	       a->has_ready_ack == b->has_ready_ack && a->ready_ack == b->ready_ack &&
-	       a->te == b->te && !strcmp(a->reply, b->reply);
+	       a->te == b->te && a->mtu == b->mtu && !strcmp(a->reply, b->reply);
 }
 
 static void writes(const struct te_shake *s, const char *want, const char *what)
@@ -57,6 +57,9 @@ static void test_write(void)
 	s.ready_ack = s.te = true;
 	writes(&s, REQUEST ",\"ready_ack\":true,\"reply_msg\":\"\",\"te\":{}}",
 	       "a ready-ack of te");
+	s.mtu = 4096;
+	writes(&s, REQUEST ",\"ready_ack\":true,\"reply_msg\":\"\",\"te\":{\"mtu\":4096}}",
+	       "te and its MTU");
 	te_shake_refuse(&s, "no NIC '%s' here", "mlx5_9");
 	writes(&s,
 	       "{\"local_gid\":\"\",\"local_lid\":0,\"local_nic_path\":\"\",\"payload\":\"\","
@@ -125,6 +128,8 @@ static void test_types(void)
 		{ "\"ready_ack\":\"true\"", "'ready_ack' is not true or false" },
 		{ "\"reply_msg\":[1]", "'reply_msg' is not a string" },
 		{ "\"te\":1", "'te' is not an object" },
+		{ "\"te\":{\"mtu\":-1}", "'mtu' is -1" },
+		{ "\"te\":{\"mtu\":\"x\"}", "'mtu' is not an integer" },
 		{ "\"x\"", "invalid JSON" },
 		{ "\"local_nic_path\":\"a\\u0000b\"", "invalid JSON" },
 	};

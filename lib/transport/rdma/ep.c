@@ -49,9 +49,16 @@ static int to_init(struct rdma_ctx *c, struct ibv_qp *qp)
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-/* INTEROP 4.3; both ends take the smaller of port and MC_MTU. */
-static int to_rtr(struct rdma_ctx *c, struct ibv_qp *qp, uint32_t peer_qp, const union ibv_gid *gid,
-		  unsigned lid)
+/* c->lock held: the smaller of port and MC_MTU. */
+static unsigned own_mtu(const struct rdma_ctx *c)
+{
+	return (unsigned)MIN((int64_t)c->port.mtu, c->t->base.env->conf->mtu);
+}
+
+/* INTEROP 4.3. Ends that differ in path MTU take READs apart differently: soft-RoCE then delivers
+   wrong bytes and says nothing. Between te engines both take the smaller one. */
+static int to_rtr(struct rdma_ctx *c, struct ibv_qp *qp, uint32_t peer_qp,
+		  const struct te_shake *peer, const union ibv_gid *gid)
 {
 	const struct te_conf *conf = c->t->base.env->conf;
 	struct ibv_qp_attr a = {
@@ -61,7 +68,7 @@ static int to_rtr(struct rdma_ctx *c, struct ibv_qp *qp, uint32_t peer_qp, const
 		.max_dest_rd_atomic = (uint8_t)c->rd_atomic,
 		.min_rnr_timer = 12,
 		.ah_attr = { .is_global = 1,
-			     .dlid = (uint16_t)lid,
+			     .dlid = (uint16_t)peer->lid,
 			     .sl = conf->ib_sl < 0 ? 0 : (uint8_t)conf->ib_sl,
 			     .port_num = (uint8_t)conf->ib_port,
 			     .grh = { .dgid = *gid,
@@ -72,7 +79,9 @@ static int to_rtr(struct rdma_ctx *c, struct ibv_qp *qp, uint32_t peer_qp, const
 	unsigned mtu;
 
 	pthread_mutex_lock(&c->lock);
-	mtu = (unsigned)MIN((int64_t)c->port.mtu, conf->mtu);
+	mtu = own_mtu(c);
+	if (peer->mtu)
+		mtu = MIN(mtu, peer->mtu);
 	a.ah_attr.grh.sgid_index =
 		c->port.chosen < 0 ? 0 : (uint8_t)c->port.gids[c->port.chosen].index;
 	pthread_mutex_unlock(&c->lock);
@@ -111,8 +120,8 @@ static void to_err(struct ibv_qp *qp)
 		te_warn("QP %#x cannot be moved to ERR: %s", qp->qp_num, strerror(errno));
 }
 
-static int setup_qp(struct rdma_ep *ep, unsigned i, const union ibv_gid *gid, unsigned lid,
-		    struct te_err *err)
+static int setup_qp(struct rdma_ep *ep, unsigned i, const struct te_shake *peer,
+		    const union ibv_gid *gid, struct te_err *err)
 {
 	struct ibv_qp *qp = ep->qps[i].qp;
 	const char *step = "INIT";
@@ -120,7 +129,7 @@ static int setup_qp(struct rdma_ep *ep, unsigned i, const union ibv_gid *gid, un
 
 	if (!r) {
 		step = "RTR";
-		r = to_rtr(ep->ctx, qp, ep->peer_qp[i], gid, lid);
+		r = to_rtr(ep->ctx, qp, ep->peer_qp[i], peer, gid);
 	}
 	if (!r) {
 		step = "RTS";
@@ -147,7 +156,7 @@ int rdma_ep_setup(struct rdma_ep *ep, const struct te_shake *peer, struct te_err
 	memcpy(ep->peer_qp, peer->qp, peer->nqp * sizeof(peer->qp[0]));
 	ep->npeer_qp = ep->nqp;
 	for (unsigned i = 0; i < ep->nqp && !r; i++)
-		r = setup_qp(ep, i, &gid, peer->lid, err);
+		r = setup_qp(ep, i, peer, &gid, err);
 	ep->was_rts = !r;
 	ep->te = peer->te;
 	return r;
@@ -162,6 +171,7 @@ void rdma_ep_shake(struct rdma_ep *ep, struct te_shake *out)
 	te_strlcpy(out->peer_path, ep->path, sizeof(out->peer_path));
 	pthread_mutex_lock(&c->lock);
 	out->lid = c->port.lid;
+	out->mtu = own_mtu(c);
 	if (c->port.chosen >= 0)
 		te_nic_gid_text(&c->port.gids[c->port.chosen].gid, out->gid);
 	pthread_mutex_unlock(&c->lock);

@@ -106,6 +106,7 @@ static int get_lid(const json_t *obj, struct te_shake *s, struct te_err *err)
 static int get_extras(const json_t *obj, struct te_shake *s, struct te_err *err)
 {
 	json_t *te;
+	uint64_t mtu = 0;
 	int r = te_json_bool(obj, "ready_ack", &s->ready_ack, err);
 
 	s->has_ready_ack = !r;
@@ -113,6 +114,9 @@ static int get_extras(const json_t *obj, struct te_shake *s, struct te_err *err)
 		return r;
 	r = te_json_object(obj, "te", &te, err);
 	s->te = !r;
+	if (s->te && !absent(te, "mtu"))
+		r = te_json_u64(te, "mtu", UINT16_MAX, &mtu, err);
+	s->mtu = (unsigned)mtu;
 	return r == -ENOENT ? 0 : r;
 }
 
@@ -222,7 +226,8 @@ char *te_shake_format(const struct te_shake *s)
 	if (good && s->has_ready_ack)
 		good = set(obj, "ready_ack", json_boolean(s->ready_ack));
 	if (good && s->te)
-		good = set(obj, "te", json_object());
+		good = set(obj, "te",
+			   s->mtu ? json_pack("{s:i}", "mtu", (int)s->mtu) : json_object());
 	return finish(obj, good);
 }
 

@@ -25,6 +25,7 @@ struct te_shake {
 	bool has_ready_ack;		/* the sender knows ready-acks (older engines do not) */
 	bool ready_ack;			/* this message is one */
 	bool te;			/* the sender is te: it understands type 0x10 */
+	unsigned mtu;			/* te only, 0 unknown: its path MTU at the most; both take the smaller */
 	char reply[256];		/* in replies: "" accepted, else why not; too long a text is cut */
 };
 
