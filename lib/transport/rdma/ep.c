@@ -417,9 +417,10 @@ void rdma_ep_retire(struct rdma_ep *ep, const struct te_err *why, const struct t
 	te_pool_remove(&c->pool, &ep->node);
 	pthread_mutex_unlock(&c->lock);
 	te_info("endpoint retired: %s", why->msg);
-	queue_retired(ep);
+	/* Before the janitor may have it: a farewell names its QPs. */
 	if (tell || w.n)
 		rdma_bye(ep, w.peer, w.n);
+	queue_retired(ep);
 	if (was_in)
 		rdma_ep_put(ep);
 	rdma_janitor_wake(c->t);

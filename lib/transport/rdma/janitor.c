@@ -86,6 +86,7 @@ static bool start_bye(struct bye *b)
 void rdma_bye(struct rdma_ep *ep, struct rdma_peer *const *peers, size_t npeers)
 {
 	struct bye *b = calloc(1, sizeof(*b));
+	bool quiet = false;
 
 	if (b) {
 		b->t = ep->ctx->t;
@@ -98,12 +99,14 @@ void rdma_bye(struct rdma_ep *ep, struct rdma_peer *const *peers, size_t npeers)
 		b->npeers = MIN(npeers, ARRAY_SIZE(b->peers));
 		for (size_t i = 0; i < b->npeers; i++)
 			b->peers[i] = peers[i];
+		quiet = !b->te && !npeers;
 	}
-	if (b && start_bye(b))
+	if (b && !quiet && start_bye(b))
 		return;
 	free(b);
+	/* Our caller may hold a peer's lock: the janitor delivers what was fenced. */
 	for (size_t i = 0; i < npeers; i++)
-		rdma_unfence(peers[i]);
+		atomic_fetch_sub(&peers[i]->jobs, 1);
 }
 
 /* ---- events ------------------------------------------------------------------------------- */
@@ -427,12 +430,16 @@ int rdma_janitor_start(struct rdma *t, struct te_err *err)
 
 void rdma_janitor_stop(struct rdma *t)
 {
-	if (t->has_janitor) {
-		atomic_store(&t->stop, true);
-		eventfd_write(t->wake, 1);
-		pthread_join(t->janitor, NULL);
-		t->has_janitor = false;
-	}
+	if (!t->has_janitor)
+		return;
+	atomic_store(&t->stop, true);
+	eventfd_write(t->wake, 1);
+	pthread_join(t->janitor, NULL);
+	t->has_janitor = false;
+}
+
+void rdma_byes_wait(struct rdma *t)
+{
 	pthread_mutex_lock(&t->bye_lock);
 	while (t->byes)
 		pthread_cond_wait(&t->bye_cond, &t->bye_lock);

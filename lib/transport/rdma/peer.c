@@ -442,13 +442,22 @@ void rdma_peer_close(struct te_peer *base)
 	rdma_janitor_wake(t);
 }
 
+/* Nobody starts others any more. */
+void rdma_peer_join(struct rdma_peer *p)
+{
+	for (struct rdma_rail *r = p->rails; r; r = r->next) {
+		if (r->has_thread)
+			pthread_join(r->connector, NULL);
+		r->has_thread = false;
+	}
+}
+
 void rdma_peer_free(struct rdma_peer *p)
 {
+	rdma_peer_join(p);
 	while (p->rails) {
 		struct rdma_rail *next = p->rails->next;
 
-		if (p->rails->has_thread)
-			pthread_join(p->rails->connector, NULL);
 		rdma_ep_put(p->rails->ep);
 		free(p->rails);
 		p->rails = next;
@@ -516,6 +525,19 @@ void rdma_abort(struct te_peer *base, int status, const struct te_err *why)
 	rdma_done_deliver(p->t, &done);
 }
 
+/* peer->lock held. */
+static void take_fenced(struct rdma_peer *p, struct rdma_done *done)
+{
+	while (p->fenced) {
+		struct te_slice *s = p->fenced;
+
+		p->fenced = s->next;
+		if (!p->fenced)
+			p->fenced_end = &p->fenced;
+		rdma_done_add(done, s, 0, NULL);
+	}
+}
+
 void rdma_unfence(struct rdma_peer *p)
 {
 	struct rdma *t = p->t;
@@ -524,14 +546,7 @@ void rdma_unfence(struct rdma_peer *p)
 	rdma_done_init(&done);
 	pthread_mutex_lock(&p->lock);
 	if (atomic_load(&p->jobs) == 1)
-		while (p->fenced) {
-			struct te_slice *s = p->fenced;
-
-			p->fenced = s->next;
-			if (!p->fenced)
-				p->fenced_end = &p->fenced;
-			rdma_done_add(&done, s, 0, NULL);
-		}
+		take_fenced(p, &done);
 	atomic_fetch_sub(&p->jobs, 1);
 	pthread_mutex_unlock(&p->lock);
 	rdma_done_deliver(t, &done);
@@ -584,7 +599,9 @@ bool rdma_peer_tick(struct rdma_peer *p, struct rdma_done *done)
 		rdma_rail_look(r);
 	if (p->queue)
 		rdma_pump(p, done);
-	busy = p->queue || p->closing;
+	if (!atomic_load(&p->jobs))
+		take_fenced(p, done);
+	busy = p->queue || p->fenced || p->closing;
 	pthread_mutex_unlock(&p->lock);
 	return busy;
 }

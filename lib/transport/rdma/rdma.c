@@ -148,14 +148,23 @@ static void wait_for_flushes(struct rdma *t)
 	}
 }
 
+static void end_nics(struct rdma *t)
+{
+	for (size_t i = 0; i < t->nctx; i++)
+		if (t->ctx[i])
+			rdma_ctx_end(t->ctx[i]);
+}
+
 static void rdma_close(struct te_transport *base)
 {
 	struct rdma *t = rdma_of(base);
 
-	for (size_t i = 0; i < t->nctx; i++)
-		if (t->ctx[i])
-			rdma_ctx_end(t->ctx[i]);
+	end_nics(t);
 	rdma_janitor_stop(t);
+	for (struct rdma_peer *p = t->peers; p; p = p->next)
+		rdma_peer_join(p);
+	end_nics(t); /* what connectors have made meanwhile */
+	rdma_byes_wait(t);
 	while (t->peers) {
 		struct rdma_peer *next = t->peers->next;
 

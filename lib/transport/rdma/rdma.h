@@ -328,6 +328,8 @@ bool rdma_peer_tick(struct rdma_peer *p, struct rdma_done *done);
 bool rdma_peer_curious(struct rdma_peer *p, char *segment);
 /* Janitor: closed, and nobody is at work for it any more? */
 bool rdma_peer_over(struct rdma_peer *p);
+/* Until its connectors are through with their last attempts. */
+void rdma_peer_join(struct rdma_peer *p);
 void rdma_peer_free(struct rdma_peer *p);
 /* Our NIC c has changed: rails and plans of p follow. */
 void rdma_peer_replan(struct rdma_peer *p, const struct rdma_ctx *c);
@@ -359,6 +361,8 @@ char *rdma_handshake(struct te_transport *t, enum te_rpc_type type, const char *
 
 int rdma_janitor_start(struct rdma *t, struct te_err *err);
 void rdma_janitor_stop(struct rdma *t);
+/* Until all farewells are said. */
+void rdma_byes_wait(struct rdma *t);
 /* There is work in flight (or something to reap): look after it. Cheap when it is awake already. */
 void rdma_janitor_wake(struct rdma *t);
 /* ep was retired: tells a te peer so, in a thread of its own, then calls rdma_unfence() for each of peers (one job each,
