@@ -258,14 +258,18 @@ void rdma_ep_return_lost(struct rdma_ep *ep)
 
 /* ---- polling ---- */
 
-static unsigned poll_cq(struct rdma_cq *q)
+/* must: wait for whoever polls now. Between arming and sleeping nobody may be left out: what
+   another thread has not seen yet would wake nobody. */
+static unsigned poll_cq(struct rdma_cq *q, bool must)
 {
 	struct ibv_wc wc[RDMA_POLL];
 	struct harvest h = { 0 };
 	uint64_t now;
 	int n;
 
-	if (pthread_mutex_trylock(&q->lock))
+	if (must)
+		pthread_mutex_lock(&q->lock);
+	else if (pthread_mutex_trylock(&q->lock))
 		return 0;
 	h.well_end = &h.well;
 	h.ill_end = &h.ill;
@@ -285,8 +289,15 @@ unsigned rdma_poll(struct rdma_ctx *c)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < c->ncqs; i++)
-		n += poll_cq(&c->cqs[i]);
+		n += poll_cq(&c->cqs[i], false);
 	return n;
+}
+
+void rdma_drain(struct rdma_ctx *c)
+{
+	for (unsigned i = 0; i < c->ncqs; i++)
+		while (poll_cq(&c->cqs[i], true))
+			;
 }
 
 static void arm(struct rdma_cq *q)
@@ -312,12 +323,12 @@ static void take_events(struct rdma_cq *q)
 	}
 }
 
-static unsigned poll_mine(const struct rdma_poller *p)
+static unsigned poll_mine(const struct rdma_poller *p, bool must)
 {
 	unsigned n = 0;
 
 	for (unsigned i = p->first; i < p->ctx->ncqs; i += p->step)
-		n += poll_cq(&p->ctx->cqs[i]);
+		n += poll_cq(&p->ctx->cqs[i], must);
 	return n;
 }
 
@@ -328,7 +339,7 @@ static void poll_on(const struct rdma_poller *p)
 	bool spinning = false;
 
 	for (;;) {
-		if (poll_mine(p)) {
+		if (poll_mine(p, false)) {
 			last = te_now();
 		} else {
 			if (te_now() - last >= budget)
@@ -386,7 +397,7 @@ void *rdma_poller_main(void *arg)
 		poll_on(p);
 		arm_mine(p);
 		/* What came before they were armed. */
-		while (poll_mine(p))
+		while (poll_mine(p, true))
 			;
 	}
 	free(fds);
@@ -409,7 +420,7 @@ static void leave(struct rdma_ctx *c)
 		if (atomic_fetch_sub(&q->helpers, 1) != 1 || atomic_load(&q->armed))
 			continue;
 		arm(q);
-		while (poll_cq(q))
+		while (poll_cq(q, true))
 			;
 	}
 }

@@ -439,8 +439,7 @@ static void reap(struct rdma_ep *ep)
 		ep->qps[i].qp = NULL;
 	}
 	if (lost) {
-		while (rdma_poll(ep->ctx))
-			;
+		rdma_drain(ep->ctx);
 		te_error("%s to %s: %u requests never came back", ep->ctx->path, ep->path,
 			 atomic_load(&ep->work));
 		rdma_ep_return_lost(ep);

@@ -144,6 +144,8 @@ bool rdma_ctx_next_gid(struct rdma_ctx *c);
 
 /* Completions that are there now; how many. */
 unsigned rdma_poll(struct rdma_ctx *c);
+/* Until there is none, whoever else polls. */
+void rdma_drain(struct rdma_ctx *c);
 void *rdma_poller_main(void *poller);
 void rdma_help(struct te_peer *p, struct te_slice *s, const _Atomic uint32_t *pending, uint64_t until);
 
