@@ -33,6 +33,7 @@ static bool retryable(const struct te_slice *s, uint64_t now)
 	case -ETIMEDOUT:
 	case -EFAULT:
 	case -ENOMEM:
+	case -EMSGSIZE:
 		return false;
 	default:
 		return s->attempt + 1 < e->conf.retry_cnt && now < s->deadline &&

@@ -275,7 +275,7 @@ static void prepare(struct attempt *a, const struct rdma_peer *p, const struct r
 	*a = (struct attempt){ .t = p->t, .ctx = r->ctx, .gid = r->gid, .lid = r->lid };
 	te_strlcpy(a->server, p->server, sizeof(a->server));
 	te_strlcpy(a->path, r->path, sizeof(a->path));
-	if (p->table->nranges) {
+	if (r->listed && p->table->nranges) { /* its number among the devices is of this table */
 		a->to = p->table->ranges[0];
 		a->rkey = a->to.rkey[r->device];
 		a->has_range = true;

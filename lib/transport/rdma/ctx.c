@@ -56,7 +56,8 @@ static int make_cq(struct rdma_ctx *c, struct rdma_cq *q, unsigned vector, int c
 			       c->name, cqe, strerror(errno));
 	if (fcntl(q->channel->fd, F_SETFL, O_NONBLOCK) < 0)
 		return te_fail(err, -errno, "device '%s': fcntl: %s", c->name, strerror(errno));
-	atomic_init(&q->room, MIN(cqe, q->cq->cqe));
+	q->size = MIN(cqe, q->cq->cqe);
+	atomic_init(&q->room, q->size);
 	return 0;
 }
 

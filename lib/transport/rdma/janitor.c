@@ -11,9 +11,10 @@
 #include "transport/rdma/rdma.h"
 
 enum {
-	LOOK_MS = 1000, /* between two looks at a NIC that is down: events can be lost */
-	BATCH = 16,	/* endpoints that one tick gives up */
-	BYES_MAX = 32,	/* threads that say farewell */
+	LOOK_MS = 1000,	    /* between two looks at a NIC that is down: events can be lost */
+	BATCH = 16,	    /* endpoints that one tick gives up */
+	BYES_MAX = 32,	    /* threads that say farewell */
+	RATE_MIN = 4 << 20, /* bytes a second that are expected of a NIC that was never measured */
 };
 
 /* ---- farewells ---------------------------------------------------------------------------- */
@@ -218,8 +219,9 @@ static uint64_t patience(const struct rdma_ctx *c)
 	uint64_t ns = (uint64_t)RDMA_STALL_MS * TE_NSEC_PER_MSEC, most;
 
 	most = (uint64_t)RDMA_STALL_MAX_MS * TE_NSEC_PER_MSEC;
-	if (rate)
-		ns = MAX(ns, (uint64_t)((double)atomic_load(&c->inflight) / (double)rate * 4e9));
+	if (!rate)
+		rate = RATE_MIN;
+	ns = MAX(ns, (uint64_t)((double)atomic_load(&c->inflight) / (double)rate * 4e9));
 	return MIN(ns, most);
 }
 

@@ -141,9 +141,20 @@ static void fail_queue(struct rdma_peer *p, int status, const struct te_err *why
 
 /* ---- pumping ------------------------------------------------------------------------------ */
 
+static void too_many_pieces(const struct rdma_rail *r, struct te_slice *s, struct rdma_done *done)
+{
+	struct te_err why;
+
+	te_fail(&why, -EMSGSIZE,
+		"a slice of %llu bytes is in too many registered pieces for %s to %s (a smaller "
+		"MC_SLICE_SIZE, a larger MC_MAX_MR_SIZE or MC_MAX_WR would help)",
+		(unsigned long long)s->len, r->ctx->path, r->path);
+	rdma_done_add(done, s, -EMSGSIZE, &why);
+}
+
 /* Gives each rail what it was chosen for. What it could not take goes back; true: some rail has
  * just been lost. */
-static bool post_chains(struct rdma_peer *p)
+static bool post_chains(struct rdma_peer *p, struct rdma_done *done)
 {
 	bool lost = false;
 
@@ -157,7 +168,10 @@ static bool post_chains(struct rdma_peer *p)
 		while (rest) {
 			struct te_slice *next = rest->next;
 
-			push_front(p, rest);
+			if (rest->status == -EMSGSIZE)
+				too_many_pieces(r, rest, done);
+			else
+				push_front(p, rest);
 			rest = next;
 		}
 		r->chain = NULL;
@@ -255,7 +269,7 @@ void rdma_pump(struct rdma_peer *p, struct rdma_done *done)
 	p->last_region = NULL;
 	for (int i = 0; i < 3 && p->queue; i++) {
 		distribute(p, done);
-		if (!post_chains(p))
+		if (!post_chains(p, done))
 			break;
 	}
 	if (p->queue)

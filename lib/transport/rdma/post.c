@@ -1,10 +1,11 @@
-/* post.c - slices become work requests: one ibv_post_send for a chain, only its last request
- * signalled. */
+/* post.c - slices become work requests: one ibv_post_send for a chain, few of them signalled. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "transport/rdma/rdma.h"
+
+enum { SIGNAL_BYTES = 256 << 10 }; /* a slow rail, too, is heard of before it is taken for dead */
 
 /* Requests that are being built for one QP. */
 struct burst {
@@ -140,7 +141,7 @@ static void enter(struct burst *b)
 	struct rdma_qp *qp = b->qp;
 	struct rdma_ctx *c = qp->ep->ctx;
 	uint32_t posted = atomic_load_explicit(&qp->posted, memory_order_relaxed);
-	uint64_t now = te_now();
+	uint64_t now = te_now(), silent = 0;
 
 	for (unsigned i = 0; i < b->n; i++) {
 		struct rdma_wr *w = &qp->ring[(posted + i) % (uint32_t)c->max_wr];
@@ -152,6 +153,11 @@ static void enter(struct burst *b)
 		b->wr[i].next = i + 1 < b->n ? &b->wr[i + 1] : NULL;
 		if (!b->slice[i])
 			continue;
+		silent += b->slice[i]->len;
+		if (silent >= SIGNAL_BYTES) {
+			b->wr[i].send_flags |= IBV_SEND_SIGNALED;
+			silent = 0;
+		}
 		b->slice[i]->scratch = (uint64_t)(uintptr_t)b->rail;
 		atomic_store_explicit(&b->slice[i]->conn, qp->ep, memory_order_relaxed);
 	}
@@ -213,11 +219,14 @@ static struct te_slice *post_some(struct rdma_qp *qp, struct rdma_rail *rail,
 				  struct te_slice *chain, int *error)
 {
 	struct burst b = { .qp = qp, .rail = rail };
-	unsigned room = MIN(qp_room(qp), (uint32_t)RDMA_POST);
+	int most = MIN(MIN(rail->ctx->max_wr, (int)RDMA_POST), qp->cq->size);
+	int room = MIN(MIN((int)qp_room(qp), most), MAX(atomic_load(&qp->cq->room), 0));
 	struct te_slice *rest = chain, *lost;
 
-	while (rest && build_slice(&b, rest, room))
+	while (rest && build_slice(&b, rest, (unsigned)room))
 		rest = rest->next;
+	if (!b.n && room == most)
+		chain->status = -EMSGSIZE;
 	if (!b.n || !take_cq_room(qp->cq, (int)b.n)) {
 		*error = -EAGAIN;
 		return chain;

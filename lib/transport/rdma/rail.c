@@ -332,7 +332,7 @@ static bool has_room(const struct rdma_rail *r, uint64_t len)
 	uint64_t peak = atomic_load_explicit(&r->peak, memory_order_relaxed), load = load_of(r);
 	uint64_t least = WINDOW_SLICES * r->peer->t->slice, window;
 
-	if (r->nchain + RDMA_PARTS > rdma_post_room(r->ep))
+	if (r->nchain + MIN((int)RDMA_PARTS, r->ctx->max_wr) > rdma_post_room(r->ep))
 		return false;
 	window = peak ? MAX((uint64_t)((double)peak * (double)WINDOW_NS / 1e9), least) : 2 * least;
 	return !load || load + len <= window;

@@ -96,11 +96,24 @@ static int start(struct rdma *t, struct te_err *err)
 	return r ? r : rdma_janitor_start(t, err);
 }
 
+/* As asked for, but never more than a few work requests of every NIC. */
+static void size_slices(struct rdma *t)
+{
+	const struct te_conf *conf = t->base.env->conf;
+
+	t->slice = MIN((uint64_t)conf->slice_size, 1u << 30);
+	for (size_t i = 0; i < t->nctx; i++)
+		if (t->ctx && t->ctx[i])
+			t->slice = MIN(t->slice, MIN(t->ctx[i]->max_msg, t->ctx[i]->max_mr));
+	t->fragment = conf->fragment_ratio < conf->slice_size
+			      ? t->slice / (uint64_t)conf->fragment_ratio
+			      : t->slice / 4;
+}
+
 static int rdma_open(const struct te_transport_env *env, struct te_transport **out,
 		     struct te_err *err)
 {
 	struct rdma *t = calloc(1, sizeof(*t));
-	const struct te_conf *conf = env->conf;
 	int r;
 
 	if (!t)
@@ -108,10 +121,6 @@ static int rdma_open(const struct te_transport_env *env, struct te_transport **o
 	t->base.ops = &te_transport_rdma;
 	t->base.env = env;
 	t->wake = -1;
-	t->slice = MIN((uint64_t)conf->slice_size, 1u << 30);
-	t->fragment = conf->fragment_ratio < conf->slice_size
-			      ? t->slice / (uint64_t)conf->fragment_ratio
-			      : t->slice / 4;
 	pthread_rwlock_init(&t->gate, NULL);
 	pthread_mutex_init(&t->peers_lock, NULL);
 	pthread_mutex_init(&t->retired_lock, NULL);
@@ -119,6 +128,7 @@ static int rdma_open(const struct te_transport_env *env, struct te_transport **o
 	pthread_cond_init(&t->bye_cond, NULL);
 	name_server(t);
 	r = start(t, err);
+	size_slices(t);
 	if (r < 0) {
 		te_transport_rdma.close(&t->base);
 		return r;

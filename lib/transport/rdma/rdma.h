@@ -78,6 +78,7 @@ struct rdma_cq {
 	_Atomic int room;		/* completions that may still be asked for; never overrun */
 	_Atomic uint32_t posts;		/* counted before each post, read after each poll: orders what the
 					   poster wrote before what the poller reads, where tools can see it */
+	int size;			/* room of an idle one */
 	_Atomic bool armed;		/* the next completion wakes the poller */
 	_Atomic uint32_t helpers;	/* threads that poll instead of the poller */
 	_Atomic uint64_t unacked;
@@ -105,7 +106,7 @@ struct rdma_ctx {
 
 	_Atomic bool active;
 	_Atomic bool broken;		/* the device has failed: it is opened anew once its endpoints are gone */
-	bool ended;			/* the engine is closing */
+	_Atomic bool ended;		/* the engine is closing */
 	_Atomic unsigned eps;		/* endpoints that exist */
 	_Atomic uint64_t inflight;	/* bytes posted and not back */
 	_Atomic uint64_t rate;		/* bytes a second that completed lately; 0 unknown */
@@ -224,7 +225,7 @@ void rdma_ep_return_lost(struct rdma_ep *ep);
 bool rdma_ep_reap(struct rdma *t, bool force);
 
 /* Posts as many of the chain as there is room for; returns the rest. 0 slices posted and rest: no room, or not
-   ready. */
+   ready, or, with status -EMSGSIZE in the first one, it is in more pieces than there ever is room for. */
 struct te_slice *rdma_post(struct rdma_ep *ep, struct rdma_rail *rail, struct te_slice *chain);
 unsigned rdma_post_room(struct rdma_ep *ep);
 /* An empty WRITE, whose end shows in ep->probe. */
