@@ -295,6 +295,8 @@ static void engine_free(struct te_engine *e)
 {
 	te_regions_free(e->regions);
 	te_meta_close(e->meta);
+	if (e->keeper_fd >= 0) /* not before: transports wake the keeper until they are closed */
+		close(e->keeper_fd);
 	if (atomic_load(&e->efd) >= 0)
 		close(atomic_load(&e->efd));
 	while (e->path_sums) {

@@ -474,9 +474,6 @@ void te_publish_stop(struct te_engine *e)
 		pthread_join(e->keeper, NULL);
 		e->has_keeper = false;
 	}
-	if (e->keeper_fd >= 0)
-		close(e->keeper_fd);
-	e->keeper_fd = -1;
 	pthread_mutex_lock(&e->publish_lock);
 	if (take_out(e, e->key_rpc, e->published_rpc))
 		take_out(e, e->key_ram, e->published_ram);
