@@ -19,6 +19,8 @@ enum {
 	CLASS_TIER = 4,	   /* preferred NICs first, then ... */
 	CLASS_FAR = 2,	   /* ... those in the same subnet, then ... */
 	CLASS_SPARE = 1,   /* ... a matching of NICs; all other pairs only when that fails */
+	MATCH_MAX =
+		256, /* pairs; a peer that names more NICs than machines have gets no matching */
 };
 
 /* ---- plans -------------------------------------------------------------------------------- */
@@ -145,7 +147,8 @@ const struct rdma_plan *rdma_plan(struct rdma_peer *p, size_t own, size_t theirs
 	}
 	add_to_plan(p, plan, own < here->nrows ? &here->rows[own] : NULL,
 		    there && theirs < there->nrows ? &there->rows[theirs] : NULL);
-	for (unsigned group = CLASS_SPARE; group < 3 * CLASS_TIER; group += CLASS_FAR)
+	for (unsigned group = CLASS_SPARE; group < 3 * CLASS_TIER && plan->n <= MATCH_MAX;
+	     group += CLASS_FAR)
 		match(plan, group, p->t->base.env->conf->dest_affinity);
 	return plan;
 }
