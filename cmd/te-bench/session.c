@@ -96,6 +96,40 @@ static int split_names(struct session *s, const char *list, struct te_err *err)
 	return 0;
 }
 
+/* Is b what comes after a, whose first piece had `piece` bytes, of a registration that was too long
+ * for the NICs? */
+static bool continues(const struct te_desc_buffer *a, const struct te_desc_buffer *b,
+		      uint64_t piece)
+{
+	return a->addr + a->length == b->addr && a->length % piece == 0 && b->length <= piece &&
+	       a->location && b->location && !strcmp(a->location, b->location);
+}
+
+/* rdma: one buffer each registration, as the target counts them. */
+static void join_pieces(struct te_desc *d)
+{
+	uint64_t piece = 1;
+	size_t n = 0, i;
+
+	if (strcmp(d->protocol, "rdma") != 0)
+		return;
+	for (i = 0; i < d->nbuffers; i++) {
+		struct te_desc_buffer *b = &d->buffers[i];
+
+		if (n && continues(&d->buffers[n - 1], b, piece)) {
+			d->buffers[n - 1].length += b->length;
+			free(b->name);
+			free(b->location);
+			free(b->rkey);
+			free(b->lkey);
+			continue;
+		}
+		piece = b->length ? b->length : 1;
+		d->buffers[n++] = *b;
+	}
+	d->nbuffers = n;
+}
+
 static int open_segment(struct session *s, struct segment *g, struct te_err *err)
 {
 	int32_t id = te_segment_open(s->engine, g->name, err);
@@ -107,6 +141,7 @@ static int open_segment(struct session *s, struct segment *g, struct te_err *err
 	rc = te_segment_desc(s->engine, id, &g->desc, err);
 	if (rc)
 		return rc;
+	join_pieces(g->desc);
 	if (!g->desc->nbuffers)
 		return te_fail(err, -ENODATA, "it has no buffers");
 	if (!s->checker)
