@@ -385,7 +385,7 @@ void *rdma_poller_main(void *arg)
 
 	if (!fds)
 		return NULL;
-	te_mem_run_near(p->ctx->port.numa_node);
+	te_mem_run_near(p->node);
 	fds[0] = (struct pollfd){ .fd = p->ctx->stop, .events = POLLIN };
 	for (unsigned i = p->first; i < p->ctx->ncqs; i += p->step)
 		fds[n++] = (struct pollfd){ .fd = p->ctx->cqs[i].channel->fd, .events = POLLIN };

@@ -364,7 +364,9 @@ int rdma_ctx_start(struct rdma_ctx *c, struct te_err *err)
 		struct rdma_poller *p = &c->pollers[i];
 		int r;
 
-		*p = (struct rdma_poller){ .ctx = c, .first = i, .step = n };
+		*p = (struct rdma_poller){
+			.ctx = c, .first = i, .step = n, .node = c->port.numa_node
+		};
 		r = te_thread_start(&p->thread, "te-rdma-poll", rdma_poller_main, p);
 		if (r)
 			return te_fail(err, r, "cannot start a thread: %s", strerror(-r));

@@ -67,11 +67,14 @@ static uint64_t gather(struct burst *b, const struct rdma_keys *k, uint64_t loca
 	wr->num_sge = 0;
 	while (took < len && wr->num_sge < most) {
 		uint64_t at = local + took, left = k->piece - (at - k->addr) % k->piece;
+		const struct ibv_mr *mr = rdma_mr(k, at, c->index);
 		struct ibv_sge *sge = &b->sge[b->n][wr->num_sge++];
 
+		if (!mr) /* registered while the NIC was being opened anew */
+			return 0;
 		sge->addr = at;
 		sge->length = (uint32_t)MIN(len - took, left);
-		sge->lkey = rdma_mr(k, at, c->index)->lkey;
+		sge->lkey = mr->lkey;
 		took += sge->length;
 	}
 	return took;

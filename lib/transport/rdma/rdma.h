@@ -88,6 +88,7 @@ struct rdma_cq {
 struct rdma_poller {
 	struct rdma_ctx *ctx;
 	unsigned first, step;
+	int node;			/* of the NIC */
 	pthread_t thread;
 };
 
