@@ -10,10 +10,7 @@
 #include "te_log.h"
 #include "te_segment.h"
 
-enum {
-	PARTS_MAX = 1024,  /* of one buffer, "segments:..." */
-	DEVICES_MAX = 256, /* those beyond are not used */
-};
+enum { PARTS_MAX = 1024 }; /* of one buffer, "segments:..." */
 
 static int by_addr(const void *a, const void *b)
 {
@@ -86,8 +83,8 @@ static bool copy_devices(struct rdma_table *t, const struct te_desc *d)
 	t->devices = calloc(d->ndevices + 1, sizeof(t->devices[0]));
 	if (!t->devices)
 		return false;
-	t->ndevices = MIN(d->ndevices, (size_t)DEVICES_MAX);
-	for (size_t i = 0; i < t->ndevices; i++) {
+	t->ndevices = d->ndevices;
+	for (size_t i = 0; i < d->ndevices; i++) {
 		te_strlcpy(t->devices[i].name, d->devices[i].name, sizeof(t->devices[i].name));
 		te_strlcpy(t->devices[i].gid, d->devices[i].gid, sizeof(t->devices[i].gid));
 		t->devices[i].lid = d->devices[i].lid;
