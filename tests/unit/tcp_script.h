@@ -2,6 +2,7 @@
 #ifndef TCP_SCRIPT_H
 #define TCP_SCRIPT_H
 
+#include <fcntl.h>
 #include <poll.h>
 
 #include "host/sock.h"
@@ -126,7 +127,7 @@ static inline void script_open(struct script *s)
 	s->store = rig_map(STORE, &s->view);
 	s->listener = te_sock_listen("127.0.0.1", 0, 100, NULL);
 	s->port = te_sock_port(s->listener);
-	if (pipe(s->gate))
+	if (pipe2(s->gate, O_NONBLOCK))
 		exit(1);
 	pthread_create(&s->thread, NULL, run_script, s);
 }

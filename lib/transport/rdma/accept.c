@@ -59,6 +59,15 @@ static bool same_qps(const struct rdma_ep *ep, const struct te_shake *s)
 
 /* ---- type 0 ------------------------------------------------------------------------------- */
 
+/* Do its QPs know the peer's? Under EP_CONNECTING they do once our own handshake was answered, and
+ * the ready-ack is on its way. ep->lock held. */
+static bool is_connected(const struct rdma_ep *ep)
+{
+	int state = atomic_load(&ep->state);
+
+	return state == EP_WAIT_ACK || state == EP_READY || (state == EP_CONNECTING && ep->was_rts);
+}
+
 /* The third message: from now on we may post. */
 static void take_ack(struct rdma_ctx *c, const struct te_shake *s, struct te_shake *reply)
 {
@@ -67,8 +76,7 @@ static void take_ack(struct rdma_ctx *c, const struct te_shake *s, struct te_sha
 
 	if (ep) {
 		pthread_mutex_lock(&ep->lock);
-		good = same_qps(ep, s) && (atomic_load(&ep->state) == EP_WAIT_ACK ||
-					   atomic_load(&ep->state) == EP_READY);
+		good = same_qps(ep, s) && is_connected(ep);
 		if (good)
 			atomic_store(&ep->state, EP_READY);
 		pthread_cond_broadcast(&ep->changed);
@@ -84,11 +92,9 @@ enum outcome { DONE, STALE, REFUSED };
 /* ep->lock held. */
 static enum outcome set_up(struct rdma_ep *ep, const struct te_shake *s, struct te_err *err)
 {
-	int state = atomic_load(&ep->state);
-
-	if (state == EP_RETIRED)
+	if (atomic_load(&ep->state) == EP_RETIRED)
 		return STALE;
-	if (state == EP_READY || state == EP_WAIT_ACK)
+	if (is_connected(ep))
 		return same_qps(ep, s) ? DONE : STALE;
 	/* NEW, or CONNECTING: both sides have asked at the same time, and this answers. */
 	if (rdma_ep_setup(ep, s, err) < 0)

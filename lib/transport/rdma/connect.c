@@ -23,6 +23,7 @@ struct attempt {
 	struct rdma_range to; /* for the probe */
 	uint32_t rkey;
 	bool has_range;
+	bool te;       /* the peer is */
 	bool hopeless; /* result: the failure is not one of the link */
 	int gid_tries;
 };
@@ -153,6 +154,17 @@ static int connect_self(struct rdma_ep *ep, struct te_err *err)
 	return r;
 }
 
+/* Whatever comes of it, the peer may have made its half: it is told when ours goes. */
+static void note_asked(const struct attempt *a, struct rdma_ep *ep)
+{
+	pthread_mutex_lock(&ep->lock);
+	te_strlcpy(ep->host, a->host, sizeof(ep->host));
+	ep->port = a->port;
+	ep->te = a->te;
+	ep->asked = true;
+	pthread_mutex_unlock(&ep->lock);
+}
+
 static int shake_hands(struct attempt *a, struct rdma_ep *ep, struct te_err *err)
 {
 	struct te_directory *d = a->t->base.env->directory;
@@ -160,8 +172,10 @@ static int shake_hands(struct attempt *a, struct rdma_ep *ep, struct te_err *err
 	int r = d->address(d, a->server, a->host, sizeof(a->host), &a->port, err);
 
 	rdma_ep_shake(ep, &say);
-	if (!r)
+	if (!r) {
+		note_asked(a, ep);
 		r = exchange(a, &say, &reply, err);
+	}
 	if (!r)
 		r = check_reply(a, &reply, err);
 	if (r < 0) {
@@ -169,15 +183,13 @@ static int shake_hands(struct attempt *a, struct rdma_ep *ep, struct te_err *err
 		return was_connected(ep) ? 0 : r;
 	}
 	pthread_mutex_lock(&ep->lock);
-	te_strlcpy(ep->host, a->host, sizeof(ep->host));
-	ep->port = a->port;
 	r = use_reply(ep, &reply, err);
 	pthread_mutex_unlock(&ep->lock);
 	if (!r)
 		r = send_ack(a, &say, &reply, err);
 	if (!r)
 		set_ready(ep);
-	return r;
+	return r && was_connected(ep) ? 0 : r;
 }
 
 static int connect_ep(struct attempt *a, struct rdma_ep *ep, struct te_err *err)
@@ -272,7 +284,9 @@ static int attempt(struct attempt *a, struct rdma_ep **out, struct te_err *err)
 /* p->lock held. */
 static void prepare(struct attempt *a, const struct rdma_peer *p, const struct rdma_rail *r)
 {
-	*a = (struct attempt){ .t = p->t, .ctx = r->ctx, .gid = r->gid, .lid = r->lid };
+	*a = (struct attempt){
+		.t = p->t, .ctx = r->ctx, .gid = r->gid, .lid = r->lid, .te = p->te
+	};
 	te_strlcpy(a->server, p->server, sizeof(a->server));
 	te_strlcpy(a->path, r->path, sizeof(a->path));
 	if (r->listed && p->table->nranges) { /* its number among the devices is of this table */

@@ -409,7 +409,7 @@ void rdma_ep_retire(struct rdma_ep *ep, const struct te_err *why, const struct t
 		if (atomic_load(&ill->conn) == ep)
 			add_writer(&w, ill);
 	silence(ep, why);
-	tell = ep->te && ep->was_rts;
+	tell = ep->te && (ep->was_rts || ep->asked);
 	pthread_mutex_unlock(&ep->lock);
 
 	pthread_mutex_lock(&c->lock);

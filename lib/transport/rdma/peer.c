@@ -349,7 +349,7 @@ static int list_rail(struct rdma_peer *p, struct rdma_ctx *c, size_t device, str
 }
 
 /* peer->lock held (or nobody knows it yet). Takes table. */
-static int use_table(struct rdma_peer *p, struct rdma_table *table, bool degraded,
+static int use_table(struct rdma_peer *p, struct rdma_table *table, const struct te_desc_ext *te,
 		     struct te_err *err)
 {
 	size_t devices = MIN(table->ndevices, (size_t)RDMA_DEVICES);
@@ -360,7 +360,8 @@ static int use_table(struct rdma_peer *p, struct rdma_table *table, bool degrade
 			p->base.segment, table->ndevices, devices);
 	rdma_table_free(p->table);
 	p->table = table;
-	p->degraded = degraded;
+	p->te = te->present;
+	p->degraded = te->degraded;
 	for (struct rdma_rail *rail = p->rails; rail; rail = rail->next)
 		rail->listed = false;
 	for (size_t i = 0; i < p->t->nctx && !r; i++)
@@ -382,7 +383,7 @@ void rdma_peer_update(struct te_peer *base, const struct te_desc *desc)
 		return;
 	rdma_done_init(&done);
 	pthread_mutex_lock(&p->lock);
-	if (use_table(p, table, desc->te.degraded, &err) < 0)
+	if (use_table(p, table, &desc->te, &err) < 0)
 		te_warn("segment '%s': %s", p->base.segment, err.msg);
 	rdma_pump(p, &done);
 	pthread_mutex_unlock(&p->lock);
@@ -431,7 +432,7 @@ int rdma_peer_open(struct te_transport *base, const struct te_peer_info *info, s
 	te_strlcpy(p->base.segment, info->name, sizeof(p->base.segment));
 	atomic_init(&p->base.piece, t->slice);
 	p->base.fragment = t->fragment;
-	r = use_table(p, table, info->desc->te.degraded, err);
+	r = use_table(p, table, &info->desc->te, err);
 	if (r < 0) {
 		rdma_peer_free(p);
 		return r;

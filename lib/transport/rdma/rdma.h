@@ -197,6 +197,7 @@ struct rdma_ep {
 	bool te;			/* the peer is te: tell it when we retire this */
 	bool passive;
 	bool was_rts;
+	bool asked;			/* the peer was, and may have its half */
 	uint64_t since;			/* of EP_WAIT_ACK */
 	uint32_t peer_qp[TE_SHAKE_QPS];
 	unsigned npeer_qp;
@@ -294,6 +295,7 @@ struct rdma_peer {
 	const struct te_region *last_region;	/* whose row in our matrix is last_row; forgotten at each pump */
 	size_t last_row;
 	bool closing;
+	bool te;			/* the peer is te, by its descriptor */
 	bool degraded;			/* some NIC of the peer is not listed now: look again from time to time */
 	uint64_t asked;			/* when we last did */
 	unsigned connectors;		/* threads */
