@@ -400,14 +400,17 @@ void rdma_ep_retire(struct rdma_ep *ep, const struct te_err *why, const struct t
 	bool was_in, tell;
 
 	pthread_mutex_lock(&ep->lock);
-	if (atomic_load(&ep->state) == EP_RETIRED) {
-		pthread_mutex_unlock(&ep->lock);
-		return;
-	}
-	find_writers(ep, &w);
 	for (; ill; ill = ill->next)
 		if (atomic_load(&ill->conn) == ep)
 			add_writer(&w, ill);
+	if (atomic_load(&ep->state) == EP_RETIRED) {
+		pthread_mutex_unlock(&ep->lock);
+		/* By another thread, after these had been taken: it saw no WRITE of theirs. */
+		if (w.n)
+			rdma_bye(ep, w.peer, w.n);
+		return;
+	}
+	find_writers(ep, &w);
 	silence(ep, why);
 	tell = ep->te && (ep->was_rts || ep->asked);
 	pthread_mutex_unlock(&ep->lock);

@@ -14,6 +14,7 @@ enum {
 	LOOK_MS = 1000,	    /* between two looks at a NIC that is down: events can be lost */
 	BATCH = 16,	    /* endpoints that one tick gives up */
 	BYES_MAX = 32,	    /* threads that say farewell */
+	SLOWEST_NS = 1000,  /* a byte, of a NIC that may be the slowest: 1 MB/s */
 	RATE_MIN = 4 << 20, /* bytes a second that are expected of a NIC that was never measured */
 };
 
@@ -217,8 +218,11 @@ static uint64_t patience(const struct rdma_ctx *c)
 {
 	uint64_t rate = atomic_load(&c->rate);
 	uint64_t ns = (uint64_t)RDMA_STALL_MS * TE_NSEC_PER_MSEC, most;
+	uint64_t longest = (c->t->slice + c->t->fragment) * SLOWEST_NS;
 
-	most = (uint64_t)RDMA_STALL_MAX_MS * TE_NSEC_PER_MSEC;
+	/* One request alone may take so long that nothing else can be seen to end. */
+	most = MAX((uint64_t)RDMA_STALL_MAX_MS * TE_NSEC_PER_MSEC, longest);
+	ns = MAX(ns, longest);
 	if (!rate)
 		rate = RATE_MIN;
 	ns = MAX(ns, (uint64_t)((double)atomic_load(&c->inflight) / (double)rate * 4e9));
