@@ -12,6 +12,7 @@
 
 enum {
 	LOOK_MS = 1000,	    /* between two looks at a NIC that is down: events can be lost */
+	IDLE_S = 30,	    /* after which an endpoint proves that its peer still lives */
 	BATCH = 16,	    /* endpoints that one tick gives up */
 	BYES_MAX = 32,	    /* threads that say farewell */
 	SLOWEST_NS = 1000,  /* a byte, of a NIC that may be the slowest: 1 MB/s */
@@ -229,19 +230,41 @@ static uint64_t patience(const struct rdma_ctx *c)
 	return MIN(ns, most);
 }
 
-static const char *ailing(const struct rdma_ep *ep, uint64_t now, uint64_t silence)
+/* Is the time up of what comes back next? Entries stay where they are under the completion queue's
+ * lock. */
+static bool is_overdue(struct rdma_qp *qp, uint64_t now)
+{
+	uint32_t size = (uint32_t)qp->ep->ctx->max_wr, at;
+	bool late = false;
+
+	if (pthread_mutex_trylock(&qp->cq->lock))
+		return false; /* something is coming */
+	for (at = atomic_load(&qp->done); at != atomic_load(&qp->posted); at++)
+		if (qp->ring[at % size].kind == WR_SLICE) {
+			late = now > qp->ring[at % size].slice->deadline;
+			break;
+		}
+	pthread_mutex_unlock(&qp->cq->lock);
+	return late;
+}
+
+static const char *ailing(struct rdma_ep *ep, uint64_t now, uint64_t silence)
 {
 	if (atomic_load(&ep->state) == EP_WAIT_ACK)
 		return now - ep->since > RDMA_ACK_S * TE_NSEC_PER_SEC
 			       ? "the peer never said that it is ready"
 			       : NULL;
 	for (unsigned i = 0; i < ep->nqp; i++) {
-		const struct rdma_qp *qp = &ep->qps[i];
+		struct rdma_qp *qp = &ep->qps[i];
 		uint64_t progress = atomic_load(&qp->progress);
 
-		if (atomic_load(&qp->posted) != atomic_load(&qp->done) && now > progress &&
-		    now - progress > silence)
+		if (atomic_load(&qp->posted) == atomic_load(&qp->done) || now < progress)
+			continue;
+		if (now - progress > silence)
 			return "nothing has come back for too long";
+		if (now - progress > (uint64_t)RDMA_TICK_MS * TE_NSEC_PER_MSEC &&
+		    is_overdue(qp, now))
+			return "nothing has come back in time";
 	}
 	return NULL;
 }
@@ -290,6 +313,72 @@ static bool tend_endpoints(struct rdma_ctx *c)
 	if (n)
 		rdma_poll(c);
 	return busy;
+}
+
+static bool is_idle(const struct rdma_ep *ep, uint64_t now)
+{
+	uint64_t last = ep->since;
+
+	if (atomic_load(&ep->state) != EP_READY || atomic_load(&ep->work))
+		return false;
+	for (unsigned i = 0; i < ep->nqp; i++)
+		last = MAX(last, atomic_load(&ep->qps[i].progress));
+	return now - last >= IDLE_S * TE_NSEC_PER_SEC;
+}
+
+/* Idle endpoints, referenced; how many. */
+static size_t find_idle(struct rdma_ctx *c, struct rdma_ep **idle, size_t max)
+{
+	uint64_t now = te_now();
+	size_t n = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (struct te_pool_node *p = te_pool_first(&c->pool); p && n < max; p = te_pool_next(p)) {
+		struct rdma_ep *ep = container_of(p, struct rdma_ep, node);
+
+		if (!is_idle(ep, now))
+			continue;
+		atomic_fetch_add(&ep->refs, 1);
+		idle[n++] = ep;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return n;
+}
+
+/* A peer that was killed says no farewell: an empty request finds out, or the endpoint would be
+ * kept for ever. */
+static void probe_idle(struct rdma_ctx *c)
+{
+	struct rdma_ep *idle[BATCH];
+	bool room = true;
+	size_t n;
+
+	do {
+		n = find_idle(c, idle, BATCH);
+		for (size_t i = 0; i < n; i++) {
+			room &= !rdma_post_probe(idle[i], NULL, 0);
+			rdma_ep_put(idle[i]);
+		}
+	} while (n == BATCH && room);
+}
+
+/* How long nobody need look; -1: there is no endpoint. */
+static int tend_idle(struct rdma *t, uint64_t *last)
+{
+	bool due = te_now() - *last >= IDLE_S * TE_NSEC_PER_SEC, any = false;
+
+	for (size_t i = 0; i < t->nctx; i++) {
+		struct rdma_ctx *c = t->ctx[i];
+
+		if (!c)
+			continue;
+		if (due && atomic_load(&c->active))
+			probe_idle(c);
+		any |= atomic_load(&c->eps) > 0;
+	}
+	if (due)
+		*last = te_now();
+	return any ? IDLE_S * 1000 : -1;
 }
 
 /* ---- peers -------------------------------------------------------------------------------- */
@@ -397,18 +486,19 @@ static void *janitor(void *arg)
 {
 	struct rdma *t = arg;
 	struct pollfd *fds = calloc(t->nctx + 1, sizeof(*fds));
-	uint64_t looked = 0;
+	uint64_t looked = 0, idled = te_now();
 
 	if (!fds)
 		return NULL;
 	while (!atomic_load(&t->stop)) {
 		bool busy = tick(t), down = look_at_nics(t, &looked);
+		int rest = tend_idle(t, &idled);
 
 		if (!busy) { /* whoever brings work from now on wakes us */
 			atomic_store(&t->asleep, true);
 			busy = tick(t);
 		}
-		wait_for(t, fds, t->nctx + 1, busy ? RDMA_TICK_MS : down ? LOOK_MS : -1);
+		wait_for(t, fds, t->nctx + 1, busy ? RDMA_TICK_MS : down ? LOOK_MS : rest);
 	}
 	free(fds);
 	return NULL;

@@ -198,7 +198,7 @@ struct rdma_ep {
 	bool passive;
 	bool was_rts;
 	bool asked;			/* the peer was, and may have its half */
-	uint64_t since;			/* of EP_WAIT_ACK */
+	_Atomic uint64_t since;		/* of EP_WAIT_ACK */
 	uint32_t peer_qp[TE_SHAKE_QPS];
 	unsigned npeer_qp;
 	struct te_err why;		/* of EP_RETIRED */
