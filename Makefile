@@ -82,8 +82,10 @@ check: check-unit check-e2e
 check-unit: all $(TESTS:%=$O/%)
 	scripts/check-layers
 	O=$O PATH=$(CURDIR)/$O:$$PATH prove -e '' $(sort $(TESTS:%=$O/%))
+# Two that mostly wait may do so side by side; the others measure time.
+E2E_PAIR = -j2 --rules='par=tests/e2e/{cluster,stores}.bats' --rules='seq=**'
 check-e2e: all progs
-	O=$O PATH=$(CURDIR)/$O:$$PATH prove -f -o --timer -e bats $(or $(E2E),$(sort $(wildcard tests/e2e/*.bats)))
+	O=$O PATH=$(CURDIR)/$O:$$PATH prove -f -o --timer $(E2E_PAIR) -e bats $(or $(E2E),$(sort $(wildcard tests/e2e/*.bats)))
 # The guest: all its scripts in one boot. VM='--all tests/vm/rails.t' for others; see tests/vm/run --help.
 check-vm: all progs
 	O=$O prove -v -e '' tests/vm/run $(if $(VM),:: $(VM))

@@ -154,6 +154,9 @@ static int without_rdma(struct te_engine *e, int r, struct te_err *err)
 		*err = wrong;
 		return w;
 	}
+	/* What was asked for by name and is not there is a mistake, not a host without RDMA. */
+	if (r == -EINVAL && (e->conf.gid_index >= 0 || e->conf.ib_port != 1))
+		return r;
 	if (r == -ENODEV)
 		te_info("no rdma: %s", err->msg);
 	else

@@ -62,6 +62,8 @@ ok 'an unknown NIC: those there are' says "rxa7.*rxa0, rxa1, rxb0, rxb1" te-benc
 ok 'the same in a target' says "rxa7.*rxa0, rxa1, rxb0, rxb1" te-target --protocol=rdma --device-name=rxa7 --buffer-size=1M
 ok 'a GID index beyond the table: the table' says 'rxb0.*port 1.*MC_GID_INDEX.*GID table: .*10\.0\.0\.2' \
 	env MC_GID_INDEX=99 te-target --protocol=rdma --device-name=rxb0 --buffer-size=1M
+ok 'and under auto, which would do without' says 'MC_GID_INDEX.*GID table' \
+	env MC_GID_INDEX=99 te-target --device-name=rxb0 --buffer-size=1M
 ok 'no such port' says 'rxb0.*port 2.*MC_IB_PORT' env MC_IB_PORT=2 te-target --protocol=rdma --device-name=rxb0 --buffer-size=1M
 ok 'a matrix that is none' says 'matrix' te-target --protocol=rdma --nic-priority-matrix='{"cpu:0":5}' --buffer-size=1M
 rail_cut far 1

@@ -330,7 +330,9 @@ static double rate_of(const struct rdma_rail *r)
 	return rate ? (double)rate : RATE_GUESS;
 }
 
-static bool has_room(const struct rdma_rail *r, uint64_t len)
+/* A full rail is filled again once a quarter is free: few posts and few completions for many
+ * slices. */
+static bool has_room(struct rdma_rail *r, uint64_t len)
 {
 	uint64_t peak = atomic_load_explicit(&r->peak, memory_order_relaxed), load = load_of(r);
 	uint64_t least = WINDOW_SLICES * r->peer->t->slice, window;
@@ -338,7 +340,13 @@ static bool has_room(const struct rdma_rail *r, uint64_t len)
 	if (r->nchain + MIN((int)RDMA_PARTS, r->ctx->max_wr) > rdma_post_room(r->ep))
 		return false;
 	window = peak ? MAX((uint64_t)((double)peak * (double)WINDOW_NS / 1e9), least) : 2 * least;
-	return !load || load + len <= window;
+	if (!load)
+		r->full = false;
+	else if (load + len > window)
+		r->full = true;
+	else if (load <= window - window / 4)
+		r->full = false;
+	return !r->full;
 }
 
 /* What a look at one class of rails found. */

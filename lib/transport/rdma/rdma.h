@@ -255,6 +255,7 @@ struct rdma_rail {
 	unsigned device;		/* index in the descriptor, for rkeys */
 	bool listed;			/* the descriptor names it */
 	bool near;			/* same subnet */
+	bool full;			/* it has a window of work; until a quarter of it is done */
 	enum rdma_rail_state state;
 	struct rdma_ep *ep;
 	uint64_t paused_until, failed_since;	/* 0: well */
