@@ -340,9 +340,7 @@ static bool has_room(struct rdma_rail *r, uint64_t len)
 	if (r->nchain + MIN((int)RDMA_PARTS, r->ctx->max_wr) > rdma_post_room(r->ep))
 		return false;
 	window = peak ? MAX((uint64_t)((double)peak * (double)WINDOW_NS / 1e9), least) : 2 * least;
-	if (!load)
-		r->full = false;
-	else if (load + len > window)
+	if (load && load + len > window)
 		r->full = true;
 	else if (load <= window - window / 4)
 		r->full = false;
