@@ -265,24 +265,6 @@ struct te_matrix *te_matrix_filter(const struct te_matrix *m,
 	return from_own_json(to_json(m, keep, arg));
 }
 
-struct te_matrix *te_matrix_flat(const char *const *locations, size_t nlocations,
-				 const char *const *nics, size_t nnics)
-{
-	json_t *root = json_object(), *list = json_array();
-	bool bad = !root || !list;
-
-	for (size_t i = 0; i < nnics && !bad; i++)
-		bad = json_array_append_new(list, te_json_text(nics[i]));
-	for (size_t i = 0; i < nlocations && !bad; i++)
-		bad = json_object_set_new(root, locations[i], json_pack("[O[]]", list));
-	json_decref(list);
-	if (bad) {
-		json_decref(root);
-		return NULL;
-	}
-	return from_own_json(root);
-}
-
 void te_matrix_free(struct te_matrix *m)
 {
 	if (!m)

@@ -34,8 +34,6 @@ char *te_matrix_format(const struct te_matrix *m);
 void te_matrix_free(struct te_matrix *m);
 /* A copy with only the NICs for which keep() is true, names in derived order again. Rows stay, lists may get empty. */
 struct te_matrix *te_matrix_filter(const struct te_matrix *m, bool (*keep)(void *arg, const char *nic), void *arg);
-/* Every NIC preferred for each of the locations: what a plain list of NICs means. NULL when memory is out. */
-struct te_matrix *te_matrix_flat(const char *const *locations, size_t nlocations, const char *const *nics, size_t nnics);
 /* The row of a location; NULL when there is none (then any NIC will do, in order). */
 const struct te_matrix_row *te_matrix_row(const struct te_matrix *m, const char *location);
 /* Index into names, -1. */

@@ -232,26 +232,18 @@ static bool not_mlx5_1(void *arg, const char *nic)
 
 static void test_made(void)
 {
-	static const char *const where[] = { "cpu:0", "cpu:1" }, *const nics[] = { "b", "a" };
 	struct te_matrix *m = parse("{\"cpu:0\":[[\"mlx5_0\"],[\"mlx5_1\"]],"
 				    "\"cpu:1\":[[\"mlx5_1\"],[\"mlx5_0\"]]}",
 				    NULL);
 	struct te_matrix *cut = te_matrix_filter(m, not_mlx5_1, NULL);
-	struct te_matrix *flat = te_matrix_flat(where, 2, nics, 2);
 	char *s = te_matrix_format(cut);
 
 	ok(!strcmp(s, "{\"cpu:0\":[[\"mlx5_0\"],[]],\"cpu:1\":[[],[\"mlx5_0\"]]}") &&
 		   cut->nnames == 1,
 	   "filter: %s", s);
 	free(s);
-	s = te_matrix_format(flat);
-	ok(!strcmp(s, "{\"cpu:0\":[[\"b\",\"a\"],[]],\"cpu:1\":[[\"b\",\"a\"],[]]}") &&
-		   !strcmp(flat->names[0], "b"),
-	   "flat: %s", s);
-	free(s);
 	te_matrix_free(m);
 	te_matrix_free(cut);
-	te_matrix_free(flat);
 	te_matrix_free(NULL);
 }
 

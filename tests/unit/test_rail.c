@@ -21,7 +21,7 @@ static unsigned fill(struct rig *g, unsigned slices, unsigned *each)
 			i++;
 		each[i]++;
 		n++;
-		atomic_fetch_add(&r->inflight, SLICE);
+		atomic_fetch_add(&r->meter.inflight, SLICE);
 		g->p->queued -= SLICE;
 	}
 	return n;
@@ -68,7 +68,7 @@ static void tiers(void)
 	ok(!choose_at(&g, ADDR, SLICE, &wait) && !wait, "both down: none, and none to wait for");
 	ok(count(&g, RAIL_CONNECTING) == 0, "no NIC that is down is connected");
 	atomic_store(&g.ctx[0].active, true);
-	atomic_store(&g.p->rails->inflight, 0);
+	atomic_store(&g.p->rails->meter.inflight, 0);
 	ok(choose(&g) == rail(&g, "a0", "b0"), "up again: the preferred one");
 	g.p->rails->listed = false;
 	atomic_store(&g.ctx[1].active, true);
@@ -138,7 +138,7 @@ static void starting(void)
 	ready(&g, g.p->rails, 0);
 	choose(&g);
 	ok(count(&g, RAIL_CONNECTING) == 0, "one slice at a time needs one rail");
-	atomic_store(&g.p->rails->inflight, SLICE);
+	atomic_store(&g.p->rails->meter.inflight, SLICE);
 	ok(choose(&g) == g.p->rails && rail(&g, "a1", "b1")->state == RAIL_CONNECTING,
 	   "another one beside it, two");
 	rig_close(&g);
@@ -381,7 +381,7 @@ static void last_slices(void)
 	slow = rail(&g, "a1", "b1");
 	ready(&g, fast, 400 * SLICE);
 	ready(&g, slow, 20 * SLICE);
-	atomic_store(&fast->inflight, 10 * SLICE);
+	atomic_store(&fast->meter.inflight, 10 * SLICE);
 	g.p->queued = SLICE;
 	ok(!choose(&g), "a full fast rail is waited for with the last slice");
 	g.p->queued = 100 * SLICE;

@@ -17,9 +17,9 @@ struct wire {
 
 static void wire_take(struct wire *w, uint64_t now)
 {
-	if (!atomic_fetch_add(&w->rail->inflight, SLICE)) { /* as posting does */
-		atomic_store(&w->rail->since, now);
-		atomic_store(&w->rail->moved, 0);
+	if (!atomic_fetch_add(&w->rail->meter.inflight, SLICE)) { /* as posting does */
+		atomic_store(&w->rail->meter.since, now);
+		atomic_store(&w->rail->meter.moved, 0);
 	}
 	w->free_at = MAX(w->free_at, now) + (uint64_t)(SLICE / w->rate * 1e9);
 	w->at[(w->head + w->n++) % WIRE] = w->free_at;
@@ -35,7 +35,7 @@ static void wire_done(struct wire *w, uint64_t now)
 {
 	w->head = (w->head + 1) % WIRE;
 	w->n--;
-	atomic_fetch_sub(&w->rail->inflight, SLICE);
+	atomic_fetch_sub(&w->rail->meter.inflight, SLICE);
 	rdma_rail_moved(w->rail, SLICE, now);
 }
 

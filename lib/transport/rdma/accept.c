@@ -52,11 +52,6 @@ static int verify(struct rdma *t, struct te_shake *s, struct te_err *err)
 	return r;
 }
 
-static bool same_qps(const struct rdma_ep *ep, const struct te_shake *s)
-{
-	return s->nqp == ep->npeer_qp && !memcmp(s->qp, ep->peer_qp, s->nqp * sizeof(s->qp[0]));
-}
-
 /* ---- type 0 ------------------------------------------------------------------------------- */
 
 /* Do its QPs know the peer's? Under EP_CONNECTING they do once our own handshake was answered, and
@@ -76,7 +71,7 @@ static void take_ack(struct rdma_ctx *c, const struct te_shake *s, struct te_sha
 
 	if (ep) {
 		pthread_mutex_lock(&ep->lock);
-		good = same_qps(ep, s) && is_connected(ep);
+		good = rdma_ep_is_with(ep, s) && is_connected(ep);
 		if (good)
 			atomic_store(&ep->state, EP_READY);
 		pthread_cond_broadcast(&ep->changed);
@@ -95,11 +90,10 @@ static enum outcome set_up(struct rdma_ep *ep, const struct te_shake *s, struct 
 	if (atomic_load(&ep->state) == EP_RETIRED)
 		return STALE;
 	if (is_connected(ep))
-		return same_qps(ep, s) ? DONE : STALE;
+		return rdma_ep_is_with(ep, s) ? DONE : STALE;
 	/* NEW, or CONNECTING: both sides have asked at the same time, and this answers. */
 	if (rdma_ep_setup(ep, s, err) < 0)
 		return REFUSED;
-	ep->passive = true;
 	ep->since = te_now();
 	atomic_store(&ep->state, s->has_ready_ack ? EP_WAIT_ACK : EP_READY);
 	pthread_cond_broadcast(&ep->changed);
@@ -188,7 +182,7 @@ static void take_farewell(struct rdma *t, const struct te_shake *s)
 	if (!ep)
 		return;
 	pthread_mutex_lock(&ep->lock);
-	ours = same_qps(ep, s);
+	ours = rdma_ep_is_with(ep, s);
 	if (ours)
 		ep->te = false;
 	pthread_mutex_unlock(&ep->lock);

@@ -7,10 +7,10 @@
 #include "host/rpc.h"
 #include "transport/rdma/rdma.h"
 
-#define SHAKE_WAIT (5 * TE_NSEC_PER_SEC)
-#define PROBE_LOOK (2 * (uint64_t)TE_NSEC_PER_MSEC)
-#define OTHER_S                                                                                    \
-	10 /* to wait for another thread's, or the peer's, handshake for the same endpoint */
+enum {
+	SHAKE_S = 5,  /* for one handshake */
+	OTHER_S = 10, /* for another thread's, or the peer's, for the same endpoint */
+};
 
 /* What one attempt needs; copied, since the peer may change meanwhile. */
 struct attempt {
@@ -41,7 +41,7 @@ static int exchange(struct attempt *a, const struct te_shake *say, struct te_sha
 	if (!text)
 		return te_fail(err, -ENOMEM, "out of memory");
 	r = te_rpc_call(a->t->base.env->conf, a->host, a->port, TE_RPC_CONNECTION, text,
-			te_now() + SHAKE_WAIT, &answer, &len, err);
+			te_now() + SHAKE_S * TE_NSEC_PER_SEC, &answer, &len, err);
 	free(text);
 	if (!r)
 		r = te_shake_parse(answer, len, reply, err);
@@ -76,11 +76,6 @@ static int await(struct rdma_ep *ep, struct te_err *err)
 		       ep->ctx->path, ep->path, OTHER_S);
 }
 
-static bool same_qps(const struct rdma_ep *ep, const struct te_shake *s)
-{
-	return s->nqp == ep->npeer_qp && !memcmp(s->qp, ep->peer_qp, s->nqp * sizeof(s->qp[0]));
-}
-
 static int check_reply(const struct attempt *a, struct te_shake *reply, struct te_err *err)
 {
 	if (strcmp(reply->local_path, a->path) != 0 || strcmp(reply->peer_path, a->ctx->path) != 0)
@@ -102,7 +97,7 @@ static int use_reply(struct rdma_ep *ep, const struct te_shake *reply, struct te
 		return te_fail(err, ep->why.code ? ep->why.code : -ECONNRESET, "%s", ep->why.msg);
 	if (state == EP_CONNECTING)
 		return rdma_ep_setup(ep, reply, err);
-	if (!same_qps(ep, reply))
+	if (!rdma_ep_is_with(ep, reply))
 		return te_fail(err, -EPROTO, "%s has answered with other QPs than it asked with",
 			       ep->path);
 	return 0;

@@ -8,6 +8,8 @@
 #include "transport/rdma/rdma.h"
 #include "transport/spin.h"
 
+#define MEASURE_NS (50 * (uint64_t)TE_NSEC_PER_MSEC)
+
 /* What one poll found. Slices are handed on once the completion queue's lock is free. */
 struct harvest {
 	struct te_slice *well, **well_end;
@@ -99,17 +101,24 @@ static void take_completion(struct harvest *h, const struct ibv_wc *wc, uint64_t
 
 /* ---- what follows ---- */
 
-static void measure(struct rdma_ctx *c, uint64_t bytes, uint64_t now)
+uint64_t rdma_meter_moved(struct rdma_meter *m, uint64_t bytes, uint64_t now)
 {
-	uint64_t since = atomic_load_explicit(&c->since, memory_order_relaxed), moved, rate;
+	uint64_t since = atomic_load_explicit(&m->since, memory_order_relaxed);
+	uint64_t moved = atomic_fetch_add_explicit(&m->moved, bytes, memory_order_relaxed) + bytes;
 
-	moved = atomic_fetch_add_explicit(&c->moved, bytes, memory_order_relaxed) + bytes;
-	if (now - since < 50 * (uint64_t)TE_NSEC_PER_MSEC)
-		return;
-	rate = (uint64_t)((double)moved * 1e9 / (double)(now - since));
-	atomic_store_explicit(&c->rate, rate, memory_order_relaxed);
-	atomic_store_explicit(&c->since, now, memory_order_relaxed);
-	atomic_store_explicit(&c->moved, 0, memory_order_relaxed);
+	if (now < since + MEASURE_NS)
+		return 0;
+	atomic_store_explicit(&m->since, now, memory_order_relaxed);
+	atomic_store_explicit(&m->moved, 0, memory_order_relaxed);
+	return (uint64_t)((double)moved * 1e9 / (double)(now - since));
+}
+
+static void measure(struct rdma_ctx *c, uint64_t bytes)
+{
+	uint64_t rate = rdma_meter_moved(&c->meter, bytes, te_now());
+
+	if (rate)
+		atomic_store_explicit(&c->rate, rate, memory_order_relaxed);
 }
 
 static struct rdma_peer *peer_of(const struct te_slice *s)
@@ -142,7 +151,7 @@ static void account(struct te_slice *s, uint64_t now)
 {
 	struct rdma_rail *r = (struct rdma_rail *)(uintptr_t)s->scratch;
 
-	atomic_fetch_sub_explicit(&r->inflight, s->len, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&r->meter.inflight, s->len, memory_order_relaxed);
 	if (s->status)
 		return;
 	atomic_fetch_add_explicit(&r->slices, 1, memory_order_relaxed);
@@ -217,19 +226,18 @@ static void retire_failed(struct harvest *h)
 /* A peer lives as long as one of its slices has not been delivered. */
 static void hand_on(struct rdma_ctx *c, struct harvest *h)
 {
-	struct rdma_done done;
-
-	atomic_fetch_sub_explicit(&c->inflight, h->bytes, memory_order_relaxed);
-	measure(c, h->bytes, te_now());
+	atomic_fetch_sub_explicit(&c->meter.inflight, h->bytes, memory_order_relaxed);
+	measure(c, h->bytes);
 	retire_failed(h);
-	rdma_done_init(&done);
 	while (h->well || h->ill) {
 		struct rdma_peer *p = peer_of(h->well ? h->well : h->ill);
 		struct te_slice *well = split(&h->well, p), *ill = split(&h->ill, p);
+		struct rdma_done done;
 
+		rdma_done_init(&done);
 		serve_peer(p, well, ill, &done);
+		rdma_done_deliver(c->t, &done);
 	}
-	rdma_done_deliver(c->t, &done);
 }
 
 void rdma_ep_return_lost(struct rdma_ep *ep)
@@ -317,9 +325,8 @@ static void take_events(struct rdma_cq *q)
 	while (!ibv_get_cq_event(q->channel, &cq, &arg)) {
 		atomic_store(&q->armed, false);
 		/* Acknowledging costs a lock: some at once. */
-		if (atomic_fetch_add(&q->unacked, 1) >= 63) {
+		if (atomic_fetch_add(&q->unacked, 1) >= 63)
 			ibv_ack_cq_events(q->cq, (unsigned)atomic_exchange(&q->unacked, 0));
-		}
 	}
 }
 
@@ -430,7 +437,8 @@ static unsigned poll_all(struct rdma *t)
 	unsigned n = 0;
 
 	for (size_t i = 0; i < t->nctx; i++)
-		if (t->ctx[i] && atomic_load_explicit(&t->ctx[i]->inflight, memory_order_relaxed))
+		if (t->ctx[i] &&
+		    atomic_load_explicit(&t->ctx[i]->meter.inflight, memory_order_relaxed))
 			n += rdma_poll(t->ctx[i]);
 	return n;
 }

@@ -171,6 +171,7 @@ bool rdma_ctx_refresh(struct rdma_ctx *c)
 {
 	union ibv_gid old = { 0 };
 	bool was = atomic_load(&c->active), is;
+	char why[sizeof(c->why)];
 	struct te_err err;
 	bool moved;
 
@@ -181,7 +182,8 @@ bool rdma_ctx_refresh(struct rdma_ctx *c)
 	moved = was && is && memcmp(&old, &c->port.gids[c->port.chosen].gid, sizeof(old)) != 0;
 	pthread_mutex_unlock(&c->lock);
 	if (was && !is) {
-		rdma_ctx_down(c, c->why);
+		rdma_ctx_why(c, why, sizeof(why));
+		rdma_ctx_down(c, why);
 		return true;
 	}
 	if (moved) {

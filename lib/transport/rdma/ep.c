@@ -162,6 +162,12 @@ int rdma_ep_setup(struct rdma_ep *ep, const struct te_shake *peer, struct te_err
 	return r;
 }
 
+bool rdma_ep_is_with(const struct rdma_ep *ep, const struct te_shake *peer)
+{
+	return peer->nqp == ep->npeer_qp &&
+	       !memcmp(peer->qp, ep->peer_qp, peer->nqp * sizeof(peer->qp[0]));
+}
+
 void rdma_ep_shake(struct rdma_ep *ep, struct te_shake *out)
 {
 	struct rdma_ctx *c = ep->ctx;
@@ -274,7 +280,6 @@ static struct rdma_ep *make_room(struct rdma_ctx *c)
 		return NULL;
 	te_pool_evict(&c->pool, n);
 	ep = container_of(n, struct rdma_ep, node);
-	ep->evicted = true;
 	atomic_fetch_add(&c->t->evictions, 1);
 	return ep; /* the pool's reference */
 }

@@ -1,5 +1,5 @@
 /* janitor.c - what happens by itself: events of NICs, endpoints that stall or are never finished,
- * what was retired, peers that wait or have gone; and farewells. */
+ * what was retired, peers that wait or have gone. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -7,110 +7,16 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "host/rpc.h"
 #include "transport/rdma/rdma.h"
 
 enum {
 	LOOK_MS = 1000,	    /* between two looks at a NIC that is down: events can be lost */
 	IDLE_S = 30,	    /* after which an endpoint proves that its peer still lives */
+	TELL_MAX = 64,	    /* peers with failures that one tick tells */
 	BATCH = 16,	    /* endpoints that one tick gives up */
-	BYES_MAX = 32,	    /* threads that say farewell */
 	SLOWEST_NS = 1000,  /* a byte, of a NIC that may be the slowest: 1 MB/s */
 	RATE_MIN = 4 << 20, /* bytes a second that are expected of a NIC that was never measured */
 };
-
-/* ---- farewells ---------------------------------------------------------------------------- */
-
-struct bye {
-	struct rdma *t;
-	struct te_shake say;
-	char host[256];
-	unsigned port;
-	bool te;
-	struct rdma_peer *peers[8];
-	size_t npeers;
-};
-
-static void send_bye(struct bye *b)
-{
-	struct te_directory *d = b->t->base.env->directory;
-	uint64_t until = te_now() + (uint64_t)RDMA_BYE_MS * TE_NSEC_PER_MSEC;
-	char *at = strchr(b->say.peer_path, '@'), *text, *reply = NULL;
-	char server[TE_SHAKE_PATH];
-	struct te_err err;
-	size_t len;
-
-	te_strlcpy(server, b->say.peer_path, at ? (size_t)(at - b->say.peer_path) + 1 : 1);
-	if (!b->host[0] && d->address(d, server, b->host, sizeof(b->host), &b->port, &err) < 0)
-		return;
-	text = te_shake_format_retire(&b->say);
-	if (text && te_rpc_call(b->t->base.env->conf, b->host, b->port, TE_RPC_RETIRE, text, until,
-				&reply, &len, &err) < 0)
-		te_info("%s was not told that its endpoint is retired: %s", b->say.peer_path,
-			err.msg);
-	free(text);
-	free(reply);
-}
-
-static void *bye_main(void *arg)
-{
-	struct bye *b = arg;
-	struct rdma *t = b->t;
-
-	if (b->te)
-		send_bye(b);
-	for (size_t i = 0; i < b->npeers; i++)
-		rdma_unfence(b->peers[i]);
-	free(b);
-	rdma_janitor_wake(t);
-	pthread_mutex_lock(&t->bye_lock);
-	if (!--t->byes)
-		pthread_cond_broadcast(&t->bye_cond);
-	pthread_mutex_unlock(&t->bye_lock);
-	return NULL;
-}
-
-static bool start_bye(struct bye *b)
-{
-	struct rdma *t = b->t;
-	pthread_t thread;
-	bool good;
-
-	pthread_mutex_lock(&t->bye_lock);
-	good = t->byes < BYES_MAX && !te_thread_start(&thread, "te-rdma-bye", bye_main, b);
-	if (good) {
-		t->byes++;
-		pthread_detach(thread);
-	}
-	pthread_mutex_unlock(&t->bye_lock);
-	return good;
-}
-
-void rdma_bye(struct rdma_ep *ep, struct rdma_peer *const *peers, size_t npeers)
-{
-	struct bye *b = calloc(1, sizeof(*b));
-	bool quiet = false;
-
-	if (b) {
-		b->t = ep->ctx->t;
-		rdma_ep_shake(ep, &b->say);
-		pthread_mutex_lock(&ep->lock);
-		te_strlcpy(b->host, ep->host, sizeof(b->host));
-		b->port = ep->port;
-		b->te = ep->te;
-		pthread_mutex_unlock(&ep->lock);
-		b->npeers = MIN(npeers, ARRAY_SIZE(b->peers));
-		for (size_t i = 0; i < b->npeers; i++)
-			b->peers[i] = peers[i];
-		quiet = !b->te && !npeers;
-	}
-	if (b && !quiet && start_bye(b))
-		return;
-	free(b);
-	/* Our caller may hold a peer's lock: the janitor delivers what was fenced. */
-	for (size_t i = 0; i < npeers; i++)
-		atomic_fetch_sub(&peers[i]->jobs, 1);
-}
 
 /* ---- events ------------------------------------------------------------------------------- */
 
@@ -158,18 +64,17 @@ static void port_down(struct rdma_ctx *c)
 	changed(c);
 }
 
+/* qp: what it is about, NULL: the device or port. */
 static void act(struct rdma_ctx *c, enum ibv_event_type type, const struct ibv_qp *qp)
 {
 	const char *text = ibv_event_type_str(type);
 
 	te_info("device '%s': %s", c->name, text);
-	switch (type) {
-	case IBV_EVENT_QP_FATAL:
-	case IBV_EVENT_QP_REQ_ERR:
-	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_PATH_MIG_ERR:
+	if (qp) {
 		retire_qp(c, qp, text);
-		break;
+		return;
+	}
+	switch (type) {
 	case IBV_EVENT_CQ_ERR:
 	case IBV_EVENT_DEVICE_FATAL:
 	case IBV_EVENT_WQ_FATAL:
@@ -226,7 +131,7 @@ static uint64_t patience(const struct rdma_ctx *c)
 	ns = MAX(ns, longest);
 	if (!rate)
 		rate = RATE_MIN;
-	ns = MAX(ns, (uint64_t)((double)atomic_load(&c->inflight) / (double)rate * 4e9));
+	ns = MAX(ns, (uint64_t)((double)atomic_load(&c->meter.inflight) / (double)rate * 4e9));
 	return MIN(ns, most);
 }
 
@@ -383,14 +288,23 @@ static int tend_idle(struct rdma *t, uint64_t *last)
 
 /* ---- peers -------------------------------------------------------------------------------- */
 
-static bool tend_peers(struct rdma *t, struct rdma_done *done)
+/* As far as the first peer with something to tell, which is told by itself: each error names its
+ * own paths. true: there may be more. */
+static bool tick_peers(struct rdma *t, struct rdma_done *done, bool *busy)
+{
+	pthread_mutex_lock(&t->peers_lock);
+	for (struct rdma_peer *p = t->peers; p && !done->ill; p = p->next)
+		*busy |= rdma_peer_tick(p, done);
+	pthread_mutex_unlock(&t->peers_lock);
+	return done->ill;
+}
+
+static void free_peers(struct rdma *t)
 {
 	struct rdma_peer *over = NULL;
-	bool busy = false;
 
 	pthread_mutex_lock(&t->peers_lock);
 	for (struct rdma_peer **at = &t->peers, *p; (p = *at);) {
-		busy |= rdma_peer_tick(p, done);
 		if (!rdma_peer_over(p)) {
 			at = &p->next;
 			continue;
@@ -406,7 +320,21 @@ static bool tend_peers(struct rdma *t, struct rdma_done *done)
 		rdma_peer_free(over);
 		over = next;
 	}
-	return busy;
+}
+
+static bool tend_peers(struct rdma *t)
+{
+	bool busy = false, more = true;
+
+	for (int i = 0; i < TELL_MAX && more; i++) {
+		struct rdma_done done;
+
+		rdma_done_init(&done);
+		more = tick_peers(t, &done, &busy);
+		rdma_done_deliver(t, &done);
+	}
+	free_peers(t);
+	return busy | more;
 }
 
 /* ---- the thread --------------------------------------------------------------------------- */
@@ -428,16 +356,13 @@ static void ask_for_news(struct rdma *t)
 /* true: look again soon. */
 static bool tick(struct rdma *t)
 {
-	struct rdma_done done;
 	bool busy = false;
 
 	for (size_t i = 0; i < t->nctx; i++)
 		if (t->ctx[i])
 			busy |= tend_endpoints(t->ctx[i]);
 	busy |= rdma_ep_reap(t, false);
-	rdma_done_init(&done);
-	busy |= tend_peers(t, &done);
-	rdma_done_deliver(t, &done);
+	busy |= tend_peers(t);
 	if (busy)
 		ask_for_news(t);
 	return busy;
@@ -532,12 +457,4 @@ void rdma_janitor_stop(struct rdma *t)
 	eventfd_write(t->wake, 1);
 	pthread_join(t->janitor, NULL);
 	t->has_janitor = false;
-}
-
-void rdma_byes_wait(struct rdma *t)
-{
-	pthread_mutex_lock(&t->bye_lock);
-	while (t->byes)
-		pthread_cond_wait(&t->bye_cond, &t->bye_lock);
-	pthread_mutex_unlock(&t->bye_lock);
 }

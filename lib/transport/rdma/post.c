@@ -167,14 +167,8 @@ static void enter(struct burst *b)
 	b->wr[b->n - 1].send_flags |= IBV_SEND_SIGNALED;
 	if (posted == atomic_load_explicit(&qp->done, memory_order_relaxed))
 		atomic_store_explicit(&qp->progress, now, memory_order_relaxed);
-	if (!atomic_fetch_add_explicit(&c->inflight, b->bytes, memory_order_relaxed)) {
-		atomic_store_explicit(&c->since, now, memory_order_relaxed);
-		atomic_store_explicit(&c->moved, 0, memory_order_relaxed);
-	}
-	if (!atomic_fetch_add_explicit(&b->rail->inflight, b->bytes, memory_order_relaxed)) {
-		atomic_store_explicit(&b->rail->since, now, memory_order_relaxed);
-		atomic_store_explicit(&b->rail->moved, 0, memory_order_relaxed);
-	}
+	rdma_meter_post(&c->meter, b->bytes, now);
+	rdma_meter_post(&b->rail->meter, b->bytes, now);
 	atomic_fetch_add(&qp->ep->work, b->n);
 	atomic_store(&qp->posted, posted + b->n);
 }
@@ -195,8 +189,8 @@ static struct te_slice *back_out(struct burst *b, unsigned n)
 			end = &b->slice[i]->next;
 		}
 	*end = NULL;
-	atomic_fetch_sub(&b->rail->ctx->inflight, bytes);
-	atomic_fetch_sub(&b->rail->inflight, bytes);
+	atomic_fetch_sub(&b->rail->ctx->meter.inflight, bytes);
+	atomic_fetch_sub(&b->rail->meter.inflight, bytes);
 	atomic_fetch_sub(&b->qp->ep->work, n);
 	atomic_fetch_add(&b->qp->cq->room, (int)n);
 	atomic_fetch_sub(&b->qp->posted, n);
@@ -267,40 +261,45 @@ struct te_slice *rdma_post(struct rdma_ep *ep, struct rdma_rail *rail, struct te
 	return chain;
 }
 
+/* ep->lock held. */
+static int post_empty(struct rdma_qp *qp, struct ibv_send_wr *wr)
+{
+	struct rdma_ep *ep = qp->ep;
+	uint32_t posted = atomic_load(&qp->posted);
+	struct rdma_wr *w = &qp->ring[posted % (uint32_t)ep->ctx->max_wr];
+	struct ibv_send_wr *bad;
+	int r;
+
+	if (!qp_room(qp) || !take_cq_room(qp->cq, 1))
+		return -EAGAIN;
+	*w = (struct rdma_wr){ .qp = qp, .kind = WR_PROBE };
+	wr->wr_id = (uint64_t)(uintptr_t)w;
+	atomic_store(&ep->probe, 1);
+	if (posted == atomic_load(&qp->done))
+		atomic_store(&qp->progress, te_now());
+	atomic_fetch_add(&ep->work, 1);
+	atomic_store(&qp->posted, posted + 1);
+	atomic_fetch_add_explicit(&qp->cq->posts, 1, memory_order_acq_rel);
+	r = -abs(ibv_post_send(qp->qp, wr, &bad));
+	if (r) {
+		atomic_fetch_sub(&ep->work, 1);
+		atomic_fetch_add(&qp->cq->room, 1);
+		atomic_store(&qp->posted, posted);
+	}
+	return r;
+}
+
 int rdma_post_probe(struct rdma_ep *ep, const struct rdma_range *to, unsigned device)
 {
-	struct rdma_qp *qp = &ep->qps[0];
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED };
-	struct ibv_send_wr *bad;
-	int r = -ENOTCONN;
+	int r;
 
 	if (to) {
 		wr.wr.rdma.remote_addr = to->addr;
 		wr.wr.rdma.rkey = to->rkey[device];
 	}
 	pthread_mutex_lock(&ep->lock);
-	if (atomic_load(&ep->state) == EP_READY) {
-		uint32_t posted = atomic_load(&qp->posted);
-		struct rdma_wr *w = &qp->ring[posted % (uint32_t)ep->ctx->max_wr];
-
-		r = -EAGAIN;
-		if (qp_room(qp) && take_cq_room(qp->cq, 1)) {
-			*w = (struct rdma_wr){ .qp = qp, .kind = WR_PROBE };
-			wr.wr_id = (uint64_t)(uintptr_t)w;
-			atomic_store(&ep->probe, 1);
-			if (posted == atomic_load(&qp->done))
-				atomic_store(&qp->progress, te_now());
-			atomic_fetch_add(&ep->work, 1);
-			atomic_store(&qp->posted, posted + 1);
-			atomic_fetch_add_explicit(&qp->cq->posts, 1, memory_order_acq_rel);
-			r = -abs(ibv_post_send(qp->qp, &wr, &bad));
-			if (r) {
-				atomic_fetch_sub(&ep->work, 1);
-				atomic_fetch_add(&qp->cq->room, 1);
-				atomic_store(&qp->posted, posted);
-			}
-		}
-	}
+	r = atomic_load(&ep->state) == EP_READY ? post_empty(&ep->qps[0], &wr) : -ENOTCONN;
 	pthread_mutex_unlock(&ep->lock);
 	return r;
 }

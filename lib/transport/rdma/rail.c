@@ -10,7 +10,6 @@
 /* Of work that a rail may have: what a NIC has queued for longer than its QPs' ack time-out (67 ms
  * at 14) it sends twice. */
 #define WINDOW_NS    (25 * (uint64_t)TE_NSEC_PER_MSEC)
-#define MEASURE_NS   (50 * (uint64_t)TE_NSEC_PER_MSEC)
 #define PAUSE_MIN_NS (500 * (uint64_t)TE_NSEC_PER_MSEC)
 #define RATE_GUESS   1e9 /* bytes a second, of a rail that was never measured */
 
@@ -193,19 +192,15 @@ int rdma_plan_rails(struct rdma_peer *p, struct te_err *err)
 
 void rdma_rail_moved(struct rdma_rail *r, uint64_t bytes, uint64_t now)
 {
-	uint64_t since = atomic_load_explicit(&r->since, memory_order_relaxed);
-	uint64_t moved = atomic_fetch_add_explicit(&r->moved, bytes, memory_order_relaxed) + bytes;
-	uint64_t old = atomic_load_explicit(&r->rate, memory_order_relaxed), rate, peak;
+	uint64_t rate = rdma_meter_moved(&r->meter, bytes, now);
+	uint64_t old = atomic_load_explicit(&r->rate, memory_order_relaxed);
+	uint64_t peak = atomic_load_explicit(&r->peak, memory_order_relaxed);
 
-	if (now < since + MEASURE_NS)
+	if (!rate)
 		return;
-	rate = (uint64_t)((double)moved * 1e9 / (double)(now - since));
 	/* Not the mean: a rail that others use too must not give way more and more. */
-	peak = atomic_load_explicit(&r->peak, memory_order_relaxed);
 	atomic_store_explicit(&r->peak, MAX(rate, peak - peak / 16), memory_order_relaxed);
 	atomic_store_explicit(&r->rate, old ? (3 * old + rate) / 4 : rate, memory_order_relaxed);
-	atomic_store_explicit(&r->since, now, memory_order_relaxed);
-	atomic_store_explicit(&r->moved, 0, memory_order_relaxed);
 }
 
 void rdma_rail_failed(struct rdma_rail *r, const struct te_err *why, bool hopeless)
@@ -320,7 +315,7 @@ void rdma_rail_look(struct rdma_rail *r)
 
 static uint64_t load_of(const struct rdma_rail *r)
 {
-	return atomic_load_explicit(&r->inflight, memory_order_relaxed) + r->chain_bytes;
+	return atomic_load_explicit(&r->meter.inflight, memory_order_relaxed) + r->chain_bytes;
 }
 
 static double rate_of(const struct rdma_rail *r)

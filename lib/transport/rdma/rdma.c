@@ -268,8 +268,8 @@ static bool add_piece(const struct rdma *t, const struct te_region *r, size_t pi
 
 		if (!mr) /* the NIC has failed since its name was written: told anew soon */
 			continue;
-		b->rkey[i] = mr ? mr->rkey : 0; /* the NIC may have failed since it was listed */
-		b->lkey[i] = mr ? mr->lkey : 0;
+		b->rkey[i] = mr->rkey;
+		b->lkey[i] = mr->lkey;
 	}
 	b->nkeys = desc->ndevices;
 	return true;

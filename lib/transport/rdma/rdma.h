@@ -4,8 +4,9 @@
  *	transport -> contexts (one a NIC: rdma_ctx) -> endpoints (one a peer's NIC: rdma_ep) -> queue pairs (rdma_qp)
  *	          -> peers (one a segment: rdma_peer) -> rails (one a pair of NICs: rdma_rail), which use endpoints
  *
- * Locks, outer first: peers_lock, a peer's lock, an endpoint's lock, a context's lock. A completion queue's lock is
- * taken with none of them held. QPs are made and destroyed, and the network waited for, under none of them.
+ * Locks, outer first: the gate, peers_lock, a peer's lock, an endpoint's, a context's; a completion queue's alone, or inside
+ * an endpoint's (a context's holder only tries it). QPs are made and destroyed, and the network waited for, under none of
+ * them but the gate.
  *
  * Slices are bound late: they wait in their peer's queue until a rail has room for them, so that rails share the work
  * by what they really move.
@@ -68,6 +69,21 @@ static inline const struct ibv_mr *rdma_mr(const struct rdma_keys *k, uint64_t a
 	return k->mr[(addr - k->addr) / k->piece * k->nctx + ctx];
 }
 
+/* Bytes under way, and how fast they move while there are any. */
+struct rdma_meter {
+	_Atomic uint64_t inflight;	/* posted and not back */
+	_Atomic uint64_t since, moved;	/* of the measurement */
+};
+static inline void rdma_meter_post(struct rdma_meter *m, uint64_t bytes, uint64_t now)
+{
+	if (atomic_fetch_add_explicit(&m->inflight, bytes, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&m->since, now, memory_order_relaxed);
+	atomic_store_explicit(&m->moved, 0, memory_order_relaxed);
+}
+/* Bytes that arrived. The rate since the last measurement, bytes a second; 0: that was too short ago. */
+uint64_t rdma_meter_moved(struct rdma_meter *m, uint64_t bytes, uint64_t now);
+
 /* ---- a NIC: ctx.c, cq.c ---- */
 
 struct rdma_cq {
@@ -109,9 +125,8 @@ struct rdma_ctx {
 	_Atomic bool broken;		/* the device has failed: it is opened anew once its endpoints are gone */
 	_Atomic bool ended;		/* the engine is closing */
 	_Atomic unsigned eps;		/* endpoints that exist */
-	_Atomic uint64_t inflight;	/* bytes posted and not back */
+	struct rdma_meter meter;
 	_Atomic uint64_t rate;		/* bytes a second that completed lately; 0 unknown */
-	_Atomic uint64_t since, moved;	/* of the measurement */
 	_Atomic unsigned next_cq;
 
 	struct rdma_poller *pollers;
@@ -189,13 +204,11 @@ struct rdma_ep {
 	_Atomic uint32_t work;		/* requests posted and not back */
 	struct rdma_ep *next_retired;	/* the janitor's */
 	uint64_t retired_at;
-	bool evicted;
 
 	pthread_mutex_t lock;		/* everything below, and posting */
 	pthread_cond_t changed;
 	_Atomic int state;		/* enum rdma_ep_state; read without lock */
 	bool te;			/* the peer is te: tell it when we retire this */
-	bool passive;
 	bool was_rts;
 	bool asked;			/* the peer was, and may have its half */
 	_Atomic uint64_t since;		/* of EP_WAIT_ACK */
@@ -217,6 +230,9 @@ struct rdma_ep *rdma_ep_find(struct rdma_ctx *c, const char *path);
 void rdma_ep_put(struct rdma_ep *ep);
 /* RESET to RTS with what the peer said. ep->lock held. */
 int rdma_ep_setup(struct rdma_ep *ep, const struct te_shake *peer, struct te_err *err);
+/* Was it set up with these QPs of the peer? ep->lock held. */
+bool rdma_ep_is_with(const struct rdma_ep *ep, const struct te_shake *peer);
+/* What we say of it in a handshake. */
 void rdma_ep_shake(struct rdma_ep *ep, struct te_shake *out);
 /* Out of the pool and into ERR, unless it is so already; its work comes back flushed. ill: slices of its that have come
    back already. */
@@ -233,7 +249,7 @@ unsigned rdma_post_room(struct rdma_ep *ep);
 /* An empty WRITE, whose end shows in ep->probe. */
 int rdma_post_probe(struct rdma_ep *ep, const struct rdma_range *to, unsigned device);
 
-/* ---- peers: peer.c, rail.c, connect.c ---- */
+/* ---- peers: peer.c, queue.c, rail.c, connect.c ---- */
 
 enum rdma_rail_state { RAIL_IDLE, RAIL_CONNECTING, RAIL_READY, RAIL_PAUSED };
 
@@ -244,10 +260,10 @@ struct rdma_rail {
 	struct rdma_rail *next;		/* peer->rails */
 	char remote[TE_NIC_NAME];	/* the peer's NIC */
 	char path[TE_SHAKE_PATH];	/* its path */
-	_Atomic uint64_t inflight, slices, bytes;
+	struct rdma_meter meter;
+	_Atomic uint64_t slices, bytes;
 	_Atomic uint64_t retries;	/* slices that it failed and that were tried again */
 	_Atomic uint64_t rate, peak;	/* bytes a second, mean and best of late; 0: not measured yet */
-	_Atomic uint64_t since, moved;	/* of the measurement */
 
 	/* peer->lock */
 	union ibv_gid gid;
@@ -322,6 +338,9 @@ void rdma_peer_update(struct te_peer *p, const struct te_desc *desc);
 void rdma_submit(struct te_peer *p, struct te_slice *list);
 void rdma_abort(struct te_peer *p, int status, const struct te_err *why);
 bool rdma_path(struct te_peer *p, size_t i, struct te_path *out);
+/* peer->lock held: all that no rail has. */
+void rdma_fail_queue(struct rdma_peer *p, int status, const struct te_err *why,
+		     struct rdma_done *done);
 /* peer->lock held: give the queue to rails that have room. */
 void rdma_pump(struct rdma_peer *p, struct rdma_done *done);
 /* peer->lock held: slices that came back ill; some go to the queue again. */
