@@ -149,7 +149,7 @@ static void too_many_pieces(const struct rdma_rail *r, struct te_slice *s, struc
 }
 
 /* Gives each rail what it was chosen for. What it could not take goes back; true: some rail has
- * just been lost. */
+ * just been lost, maybe since it was chosen: then it has no endpoint any more. */
 static bool post_chains(struct rdma_peer *p, struct rdma_done *done)
 {
 	bool lost = false;
@@ -159,8 +159,8 @@ static bool post_chains(struct rdma_peer *p, struct rdma_done *done)
 
 		if (!r->chain)
 			continue;
-		rest = rdma_post(r->ep, r, r->chain);
-		lost |= rest && atomic_load(&r->ep->state) != EP_READY;
+		rest = r->ep ? rdma_post(r->ep, r, r->chain) : r->chain;
+		lost |= rest && (!r->ep || atomic_load(&r->ep->state) != EP_READY);
 		while (rest) {
 			struct te_slice *next = rest->next;
 
