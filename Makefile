@@ -17,8 +17,8 @@ SAN  := $(if $(ASAN),-fsanitize=address -fsanitize=undefined -fno-sanitize-recov
 	$(if $(TSAN),-fsanitize=thread -fno-omit-frame-pointer)
 
 # Needed by libte, then by single commands.
-PKGS     := jansson libcurl hiredis hwloc numa libibverbs
-CMD_PKGS := jansson libmicrohttpd sqlite3
+PKGS     := jansson libcurl hiredis hwloc numa libibverbs liburing
+CMD_PKGS := jansson libmicrohttpd sqlite3 libnvme mount blkid
 # $(shell) once: pkg-config is slow.
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) $(CMD_PKGS))
 LIB_LIBS   := $(shell $(PKG_CONFIG) --libs $(PKGS)) -pthread

@@ -25,7 +25,7 @@ struct te_desc_map {			/* nvmeof: who mounted the file where */
 
 struct te_desc_buffer {
 	char *name;			/* tcp: the server's name; rdma: location "cpu:0" */
-	uint64_t addr, length;		/* bytes */
+	uint64_t addr, length;		/* bytes; addr of a file: where it lies in the segment (te_desc_parse() sets it) */
 	uint32_t *rkey, *lkey;		/* nkeys each, NULL when none */
 	size_t nkeys;
 	char *location;			/* te's own member: "cpu:0", "*"; NULL when absent */
@@ -85,6 +85,14 @@ void te_desc_clear_buffers(struct te_desc *d);
 /* Does one registration of the descriptor cover [addr, addr+len)? Pieces that touch count as one; length 0 is
    always covered. O(log n) for a parsed descriptor. Several threads may ask at once. */
 bool te_desc_covers(const struct te_desc *d, uint64_t addr, uint64_t len);
+
+/*
+ * nvmeof: where buffer b is on this host: what local_path_map says of server_name (with its port, then without),
+ * else of host_name; else, where d was registered under one of these names, file_path itself. NULL: not here. The
+ * text is d's.
+ */
+const char *te_desc_file_here(const struct te_desc *d, const struct te_desc_buffer *b,
+			      const char *server_name, const char *host_name);
 
 /* Deviations that te accepts but a real reader would refuse or stumble over, one sentence each,
    through cb. For te-meta show of what te_desc_parse() took. */

@@ -194,6 +194,20 @@ static int get_file_buffer(const struct parse *p, const json_t *obj, struct te_d
 	return rc ? rc : get_path_map(p, map, b);
 }
 
+/* The files of a segment lie one behind the other. */
+static int place_files(struct te_desc *d, struct te_err *err)
+{
+	uint64_t at = 0;
+
+	for (size_t i = 0; i < d->nbuffers; i++) {
+		if (d->buffers[i].length > INT64_MAX - at)
+			return te_fail(err, -EINVAL, "buffers[%zu]: the lengths wrap", i);
+		d->buffers[i].addr = at;
+		at += d->buffers[i].length;
+	}
+	return 0;
+}
+
 static int get_buffers(const struct parse *p, const json_t *root)
 {
 	json_t *list, *obj;
@@ -215,7 +229,7 @@ static int get_buffers(const struct parse *p, const json_t *root)
 		if (rc)
 			return te_wrap(p->err, rc, "buffers[%zu]", i);
 	}
-	return 0;
+	return p->nvmeof ? place_files(p->d, p->err) : 0;
 }
 
 static int get_device(const json_t *obj, struct te_desc_device *dev, struct te_err *err)

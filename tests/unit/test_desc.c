@@ -127,6 +127,32 @@ static void test_seed(void)
 		   !strcmp(d->buffers[0].map[0].host, "node01") &&
 		   !strcmp(d->buffers[0].map[0].path, "/mnt/transfer_engine/node01/nvme0"),
 	   "the seed's NVMe-oF segment %s", err.msg);
+	ok(d && !d->buffers[0].addr && d->buffers[1].addr == 1073741824,
+	   "its files lie one behind the other");
+	te_desc_free(d);
+}
+
+static void here(const struct te_desc *d, size_t i, const char *server, const char *host,
+		 const char *want)
+{
+	const char *path = te_desc_file_here(d, &d->buffers[i], server, host);
+
+	ok(path == want || (path && want && !strcmp(path, want)), "file %zu for %s on %s: %s", i,
+	   server, host, path ? path : "not here");
+}
+
+static void test_file_here(void)
+{
+	struct te_desc *d = parse(seed_nvmeof, NULL);
+
+	here(d, 1, "node02", "other", "/mnt/transfer_engine/node02/nvme1");
+	here(d, 1, "node02:12345", "node03", "/mnt/transfer_engine/node02/nvme1");
+	here(d, 1, "node0", "node03", "/x");
+	here(d, 1, "node01", "node04", "/mnt/nvme1");
+	here(d, 1, "node01:1", "node04", "/mnt/nvme1");
+	here(d, 1, "node04", "node01", "/mnt/nvme1");
+	here(d, 0, "node02", "node03", NULL);
+	here(d, 0, "[fe80::1]:5", "fe80::1", NULL);
 	te_desc_free(d);
 }
 
@@ -438,6 +464,7 @@ int main(void)
 	test_fields();
 	test_seed();
 	test_nvmeof_format();
+	test_file_here();
 	test_changed();
 	test_wrapping();
 	test_ext();
