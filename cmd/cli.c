@@ -377,6 +377,17 @@ int cli_fail(int status, const char *fmt, ...)
 	return status;
 }
 
+void cli_warn(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!te_log_wants(TE_LOG_WARNING))
+		return;
+	va_start(ap, fmt);
+	say(fmt, ap, "");
+	va_end(ap);
+}
+
 void cli_usage(const struct argp_state *state, const char *fmt, ...)
 {
 	char end[128];

@@ -36,6 +36,8 @@ void cli_conf(const struct cli *cli, struct te_conf *conf);
 int cli_error(const struct te_err *err);
 /* printf form of the same; status is returned. */
 int cli_fail(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same line for what is no failure; nothing with -q. */
+void cli_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* For option parsers and whoever checks options later (state NULL): "te-x: message; try te-x --help", exit 2. */
 void cli_usage(const struct argp_state *state, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3), noreturn));

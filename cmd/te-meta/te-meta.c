@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "desc_store.h"
+
 enum { KEY_TTL = 0x100, KEY_IF_ABSENT, KEY_IF_MATCH, KEY_TAG, KEY_DELETE };
 
 static const struct argp_option options[] = {
@@ -129,23 +131,6 @@ static const struct verb *find_verb(const struct cmd *c)
 	return v;
 }
 
-static int open_store(struct cmd *c, const struct verb *v)
-{
-	struct te_err err = { 0 };
-	int rc;
-
-	te_conf_read(&c->conf);
-	rc = te_meta_open(c->cli.metadata, &c->conf, &c->meta, &err);
-	if (rc)
-		return cli_fail(rc == -EINVAL ? CLI_USAGE : CLI_FAIL, "%s", err.msg);
-	/* Not te_meta_caps(): that may ask the store, which may be slow to say nothing. */
-	if (v->store && strcmp(te_meta_scheme(c->meta), "p2p") == 0)
-		return cli_fail(CLI_USAGE,
-				"there is no metadata server: with P2PHANDSHAKE nothing is "
-				"stored; name one with -m or MC_METADATA_SERVER");
-	return CLI_OK;
-}
-
 int main(int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -161,7 +146,8 @@ int main(int argc, char **argv)
 	cli_parse(&argp, argc, argv, &c.cli, &c);
 	v = find_verb(&c);
 	c.print = c.cli.json ? &print_json : &print_text;
-	status = open_store(&c, v);
+	te_conf_read(&c.conf);
+	status = desc_store_open(&c.cli, &c.conf, v->store, &c.meta);
 	if (status == CLI_OK)
 		status = v->run(&c);
 	te_meta_close(c.meta);
