@@ -72,7 +72,7 @@ static void *ask(void *arg)
 	while ((i = atomic_fetch_add_explicit(&w->next, 1, memory_order_relaxed)) < w->n) {
 		struct owner *o = &w->list[i];
 
-		o->state = probe(w->conf, o->name, &o->at, o->reason, sizeof(o->reason));
+		o->state = owner_probe(w->conf, o->name, &o->at, o->reason, sizeof(o->reason));
 	}
 	return NULL;
 }

@@ -37,7 +37,8 @@ static int show(struct cmd *c, struct shown *s, const struct te_desc *desc)
 	/* Files have no owner who could be asked. */
 	if (!strchr(s->name, '/') && !get_rpc(c, s->name, &rpc, &notes)) {
 		s->rpc = &rpc;
-		s->alive = probe(&c->conf, s->name, &rpc, reason, sizeof(reason)) == OWNER_ALIVE;
+		s->alive =
+			owner_probe(&c->conf, s->name, &rpc, reason, sizeof(reason)) == OWNER_ALIVE;
 	}
 	s->desc = desc;
 	s->reason = reason;

@@ -7,14 +7,8 @@
 #include <stddef.h>
 
 #include "cli.h"
-
-struct strings { /* a growing list; strings_clear() */
-	char **v;
-	size_t n, cap;
-};
-/* Appends a copy. When memory is out the program ends with a message. */
-void strings_add(struct strings *s, const char *text);
-void strings_clear(struct strings *s);
+#include "owner.h"
+#include "strings_list.h"
 
 /* ---- what verbs find out, for the printers ------------------------------------------------ */
 
@@ -33,8 +27,6 @@ struct shown { /* a segment */
 	const char *reason; /* why not alive */
 	const struct strings *notes;
 };
-
-enum owner_state { OWNER_ALIVE, OWNER_DEAD, OWNER_UNCLEAR };
 
 struct owner { /* of one rpc_meta entry */
 	char *name;
@@ -98,8 +90,5 @@ int list_keys(struct cmd *c, const char *prefix, struct strings *out);
 /* What --ttl, --if-absent and --if-match say; a message and CLI_FAIL where the store cannot do it.
  */
 int put_options(struct cmd *c, struct te_meta_put *opt);
-/* Is the owner of an rpc_meta there? Waits two seconds at most. name: of its segment. */
-enum owner_state probe(const struct te_conf *conf, const char *name, const struct te_rpc_meta *at,
-		       char *reason, size_t size);
 
 #endif

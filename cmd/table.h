@@ -1,6 +1,6 @@
 /* table.h - text in aligned columns. */
-#ifndef TE_TOPO_TABLE_H
-#define TE_TOPO_TABLE_H
+#ifndef TE_CMD_TABLE_H
+#define TE_CMD_TABLE_H
 
 #include <stdbool.h>
 

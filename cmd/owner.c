@@ -1,4 +1,6 @@
-/* probe.c - is the owner of a segment there? */
+/* owner.c - is the owner of a segment there? */
+#include "owner.h"
+
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -6,8 +8,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include "te-meta.h"
 
 enum { REACH_MS = 500 };
 static const double patience_s = 1;
@@ -54,8 +54,8 @@ static bool is_deserted(const struct te_rpc_meta *at)
  * does not answer may be stopped, busy (Mooncake's daemon serves one client at a time), or from
  * before v0.3.10.post2, which knows no probe.
  */
-enum owner_state probe(const struct te_conf *conf, const char *name, const struct te_rpc_meta *at,
-		       char *reason, size_t size)
+enum owner_state owner_probe(const struct te_conf *conf, const char *name,
+			     const struct te_rpc_meta *at, char *reason, size_t size)
 {
 	struct te_conf patient = *conf;
 	struct te_err err = { 0 };
