@@ -1,4 +1,5 @@
 /* show.c - show: a segment's descriptor, decoded and checked, and whether its owner lives. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,10 @@ static void add_note(void *arg, const char *sentence)
 	strings_add(arg, sentence);
 }
 
-/* 0 with *out; 1: there is none, or none of use, and a note says so. */
-static int get_rpc(struct cmd *c, const char *name, struct te_rpc_meta *out, struct strings *notes)
+/* 0 with *out; 1: there is none, or none of use, and a note says so. A segment that is only
+ * registered has none, and no buffers. */
+static int get_rpc(struct cmd *c, const char *name, bool registered, struct te_rpc_meta *out,
+		   struct strings *notes)
 {
 	char *key = te_meta_key_rpc(c->meta, name);
 	struct te_meta_value v = { 0 };
@@ -20,7 +23,7 @@ static int get_rpc(struct cmd *c, const char *name, struct te_rpc_meta *out, str
 
 	if (!rc)
 		rc = te_rpc_meta_parse(v.data, v.len, out, &err);
-	if (rc)
+	if (rc && !(rc == -ENOENT && registered))
 		strings_add(notes, err.msg);
 	te_meta_value_clear(&v);
 	free(key);
@@ -35,7 +38,7 @@ static int show(struct cmd *c, struct shown *s, const struct te_desc *desc)
 
 	te_desc_lint(desc, add_note, &notes);
 	/* Files have no owner who could be asked. */
-	if (!strchr(s->name, '/') && !get_rpc(c, s->name, &rpc, &notes)) {
+	if (!strchr(s->name, '/') && !get_rpc(c, s->name, !desc->nbuffers, &rpc, &notes)) {
 		s->rpc = &rpc;
 		s->alive =
 			owner_probe(&c->conf, s->name, &rpc, reason, sizeof(reason)) == OWNER_ALIVE;

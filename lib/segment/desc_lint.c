@@ -143,7 +143,8 @@ void te_desc_lint(const struct te_desc *d, void (*cb)(void *arg, const char *sen
 		say(&l, "no member 'name': Mooncake engines do not read 'server_name'");
 	else if (!*d->name)
 		say(&l, "no member 'name': peers cannot connect");
-	if (!strcmp(d->protocol, "tcp") && !d->tcp_data_port)
+	/* What is only registered has no buffers, and no engine yet. */
+	if (!strcmp(d->protocol, "tcp") && !d->tcp_data_port && d->nbuffers)
 		say(&l, "no tcp_data_port: peers do not know where to connect");
 	if (strcmp(d->protocol, "rdma"))
 		return;
