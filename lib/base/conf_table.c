@@ -107,6 +107,10 @@ const struct te_conf_var te_conf_vars[] = {
 	INT("MC_TE_SPIN_US", "50", 0, 10000, spin_us,
 	    "microseconds that a waiting thread polls before it sleeps"),
 
+	/* files */
+	SWITCH("MC_TE_FILE_SYNC", "0", file_sync,
+	       "a WRITE to a file segment is on stable storage when it completes"),
+
 	/* tcp */
 	{ ROW("MC_TCP_ENABLE_CONNECTION_POOL", "0", "no effect: te always keeps its connections"),
 	  .kind = TE_CONF_SWITCH, .use = TE_CONF_UNUSED, FIELD(tcp_connection_pool) },

@@ -149,17 +149,22 @@ int te_batch_free(struct te_engine *e, uint64_t id)
 	return 0;
 }
 
-void te_batches_clear(struct te_engine *e)
+bool te_batches_clear(struct te_engine *e)
 {
+	uint64_t until = te_now() + (uint64_t)((e->conf.transfer_timeout_s + 5) * 1e9);
+
 	for (size_t i = 0; i < e->nslots; i++)
-		if (e->slots[i].batch) {
-			te_batch_drain(e, e->slots[i].batch->id, -1);
+		if (e->slots[i].batch &&
+		    te_batch_drain(e, e->slots[i].batch->id, te_ms_until(until)))
+			return false;
+	for (size_t i = 0; i < e->nslots; i++)
+		if (e->slots[i].batch)
 			te_batch_put(e->slots[i].batch);
-		}
 	free(e->slots);
 	free(e->free_slots);
 	e->slots = NULL;
 	e->nslots = e->nfree = 0;
+	return true;
 }
 
 int te_batch_keep_peer(struct te_batch *b, struct te_peer *p)

@@ -231,13 +231,14 @@ static int check_transport_option(struct te_engine *e, const char *only, struct 
 	for (size_t i = 0; te_transports[i]; i++)
 		if (!strcmp(te_transports[i]->name, only)) {
 			te_strlcpy(e->only, only, sizeof(e->only));
-			if (e->conf.force_tcp && strcmp(only, "tcp"))
+			if (e->conf.force_tcp && strcmp(only, "tcp") && strcmp(only, "nvmeof"))
 				return te_fail(err, -EINVAL, "MC_FORCE_TCP excludes transport '%s'",
 					       only);
 			return 0;
 		}
 	return te_fail(err, -ENOTSUP,
-		       "transport '%s' is not in this build (local, shm, rdma, tcp are)", only);
+		       "transport '%s' is not in this build (local, shm, rdma, tcp, nvmeof are)",
+		       only);
 }
 
 static int check_options(struct te_engine *e, const struct te_engine_options *opt,
@@ -273,6 +274,7 @@ static struct te_engine *engine_new(const struct te_engine_options *opt)
 	else
 		te_conf_read(&e->conf);
 	e->sink.done = te_task_done;
+	e->sink.expired = te_task_expired;
 	e->initiator_only = opt->initiator_only;
 	e->wish = (struct te_topo_wish){
 		.device_name = te_strdup(opt->device_name),
@@ -422,7 +424,14 @@ void te_engine_close(struct te_engine *e)
 	te_publish_stop(e);
 	te_courier_stop(e);
 	abort_all(e);
-	te_batches_clear(e);
+	if (!te_batches_clear(e)) {
+		te_log(TE_LOG_ERROR,
+		       "engine '%s': the kernel still has transfers of it: their memory must not "
+		       "be "
+		       "used again, and the engine's is left as it is",
+		       e->name);
+		return;
+	}
 	te_segs_clear(e);
 	te_guests_wait(e);
 	te_daemon_stop(e->daemon);

@@ -248,7 +248,9 @@ void te_peer_put(struct te_engine *e, struct te_peer *p);
 /* batch.c */
 /* With a reference; NULL for a stale or invented id. */
 struct te_batch *te_batch_get(struct te_engine *e, uint64_t id);
-void te_batches_clear(struct te_engine *e);
+/* Once all transfers are back. false: some are not after their time-out, and nothing was freed: the kernel
+   has requests for files that it does not end. */
+bool te_batches_clear(struct te_engine *e);
 void te_batch_ref(struct te_batch *b);
 void te_batch_put(struct te_batch *b);
 /* Remember that b used p (a reference is taken once). b->lock need not be held: it is taken. */
@@ -256,6 +258,7 @@ int te_batch_keep_peer(struct te_batch *b, struct te_peer *p);
 
 /* task.c */
 void te_task_done(struct te_sink *sink, struct te_slice *list, const struct te_err *why);
+void te_task_expired(struct te_sink *sink, struct te_slice *s, const struct te_err *why);
 /* Slices that never reached a transport, or whose retries are used up, end here. */
 void te_task_finish(struct te_slice *list, const struct te_err *why);
 /* End t if it has not ended; true if this call did it. */

@@ -6,12 +6,17 @@
 
 /* Why this transport may not even try; NULL when it may. */
 static const char *ruled_out(const struct te_engine *e, const struct te_transport_ops *ops,
-			     const char *host)
+			     const char *host, const struct te_desc *desc)
 {
 	bool own_initiator = !host && e->initiator_only;
+	bool files = !strcmp(desc->protocol, "nvmeof");
 
 	if (e->only[0] && strcmp(e->only, ops->name))
 		return "another transport is required";
+	if (files != (ops == &te_transport_nvmeof))
+		return files ? "a segment of files" : "not a segment of files";
+	if (files) /* what forces a transport is about memory */
+		return NULL;
 	if (e->conf.force_tcp && strcmp(ops->name, "tcp") && !own_initiator)
 		return "MC_FORCE_TCP";
 	if (e->conf.force_hca && strcmp(ops->name, "rdma") && !own_initiator)
@@ -34,7 +39,8 @@ static void adopt(struct te_engine *e, struct te_transport *t, struct te_peer *p
 /* By what can a segment of this protocol be reached at all? */
 static int check_protocol(const char *name, const struct te_desc *desc, struct te_err *err)
 {
-	if (!strcmp(desc->protocol, "tcp") || !strcmp(desc->protocol, "rdma"))
+	if (!strcmp(desc->protocol, "tcp") || !strcmp(desc->protocol, "rdma") ||
+	    !strcmp(desc->protocol, "nvmeof"))
 		return 0;
 	return te_fail(err, -EPROTONOSUPPORT,
 		       "segment '%s' has protocol '%s', which this build cannot reach", name,
@@ -62,7 +68,7 @@ int te_peer_choose(struct te_engine *e, const char *name, const char *host,
 	if (r < 0)
 		return r;
 	for (size_t i = 0; te_transports[i]; i++) {
-		const char *no = ruled_out(e, te_transports[i], host);
+		const char *no = ruled_out(e, te_transports[i], host, desc);
 
 		if (!e->transports[i] || no) {
 			te_trace("segment '%s': not %s (%s)", name, te_transports[i]->name,

@@ -28,27 +28,63 @@ int te_find_owner(struct te_engine *e, const char *name, struct te_rpc_meta *out
 	return r < 0 ? te_wrap(err, r, "rpc_meta of segment '%s'", name) : 0;
 }
 
-int te_seg_fetch(struct te_engine *e, const char *name, struct te_desc **desc,
-		 struct te_rpc_meta *owner, struct te_err *err)
+/* What the store has under the segment's name, or, where no RAM segment has it, under nvmeof/NAME.
+ */
+static int get_text(struct te_engine *e, const char *name, struct te_meta_value *v,
+		    struct te_err *err)
 {
-	struct te_meta_value v;
-	char *key = te_meta_key_segment(e->meta, name);
+	char *key = te_meta_key_segment(e->meta, name), *second, *files = NULL;
 	int r;
 
 	if (!key)
 		return te_fail(err, -EINVAL, "segment name is empty");
-	r = te_meta_get(e->meta, key, &v, err);
+	r = te_meta_get(e->meta, key, v, err);
+	if (r == -ENOENT && !e->p2p && !strchr(name, '/')) {
+		files = te_asprintf("nvmeof/%s", name);
+		second = files ? te_meta_key_segment(e->meta, files) : NULL;
+		if (second)
+			r = te_meta_get(e->meta, second, v, err);
+		free(second);
+	}
 	if (r == -ENOENT)
-		te_fail(err, r, "no segment '%s' in %s (key '%s')", name, te_meta_uri(e->meta),
-			key);
+		te_fail(err, r, "no segment '%s' in %s (key '%s'%s%s)", name, te_meta_uri(e->meta),
+			key, files ? ", nor " : "", files ? files : "");
+	free(files);
 	free(key);
+	return r;
+}
+
+/* Files need no owner. A segment that te-register announced has none yet. */
+static int find_owner(struct te_engine *e, const char *name, const struct te_desc *d,
+		      struct te_rpc_meta *owner, struct te_err *err)
+{
+	int r;
+
+	memset(owner, 0, sizeof(*owner));
+	if (!strcmp(d->protocol, "nvmeof"))
+		return 0;
+	r = te_find_owner(e, name, owner, err);
+	if (r == -ENOENT && !d->nbuffers)
+		te_fail(err, r, "segment '%s' has no buffers: no engine serves it yet", name);
+	return r;
+}
+
+int te_seg_fetch(struct te_engine *e, const char *name, struct te_desc **desc,
+		 struct te_rpc_meta *owner, struct te_err *err)
+{
+	struct te_meta_value v;
+	int r = e->p2p && !strncmp(name, "nvmeof/", 7)
+			? te_fail(err, -EOPNOTSUPP,
+				  "segment '%s': segments of files need a metadata store", name)
+			: get_text(e, name, &v, err);
+
 	if (r < 0)
 		return r;
 	r = te_desc_parse(v.data, v.len, desc, err);
 	te_meta_value_clear(&v);
 	if (r < 0)
 		return te_wrap(err, r, "descriptor of segment '%s'", name);
-	r = te_find_owner(e, name, owner, err);
+	r = find_owner(e, name, *desc, owner, err);
 	if (r < 0)
 		te_desc_free(*desc);
 	return r;
@@ -63,7 +99,8 @@ static int by_addr(const void *a, const void *b)
 	return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-/* rdma: pieces of one registration that was too long for the NICs touch each other. */
+/* rdma: pieces of one registration that was too long for the NICs touch each other. nvmeof: files
+   lie one behind the other. */
 static size_t join_touching(struct te_range *r, size_t n)
 {
 	size_t k = 0;
@@ -86,7 +123,7 @@ static int make_ranges(const struct te_desc *d, struct te_range **out, size_t *c
 	for (size_t i = 0; i < d->nbuffers; i++)
 		r[i] = (struct te_range){ d->buffers[i].addr, d->buffers[i].length };
 	qsort(r, d->nbuffers, sizeof(*r), by_addr);
-	*count = strcmp(d->protocol, "rdma") ? d->nbuffers : join_touching(r, d->nbuffers);
+	*count = strcmp(d->protocol, "tcp") ? join_touching(r, d->nbuffers) : d->nbuffers;
 	*out = r;
 	return 0;
 }

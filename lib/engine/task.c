@@ -253,3 +253,15 @@ void te_task_done(struct te_sink *sink, struct te_slice *list, const struct te_e
 	if (again)
 		retry(e, again, why);
 }
+
+void te_task_expired(struct te_sink *sink, struct te_slice *s, const struct te_err *why)
+{
+	struct te_task *t = s->task;
+	struct te_batch *b = t->batch;
+
+	(void)sink;
+	te_batch_ref(b);
+	atomic_store(&t->stopped, true); /* its other pieces need not start */
+	te_batch_ended(b, te_task_end(t, TE_TIMEOUT, -ETIMEDOUT, why, te_now()));
+	te_batch_put(b);
+}

@@ -49,6 +49,9 @@ struct te_conf {
 	int64_t slice_timeout_s;	/* MC_SLICE_TIMEOUT, 0 = off */
 	int64_t spin_us;		/* MC_TE_SPIN_US: how long a thread polls before it sleeps */
 
+	/* files */
+	bool file_sync;			/* MC_TE_FILE_SYNC: WRITEs are durable when COMPLETED */
+
 	/* tcp */
 	bool tcp_connection_pool;	/* accepted, has no effect: te always keeps connections */
 	int64_t tcp_slice_size;		/* same: te has no I/O chunk */

@@ -51,6 +51,9 @@ struct te_slice {
    of the transport held that submit or help would take. */
 struct te_sink {
 	void (*done)(struct te_sink *sink, struct te_slice *list, const struct te_err *why);
+	/* The time of a slice is up, but its memory is still in use: its task ends as TIMEOUT now, the slice comes back
+	   through done() later. May be called with a lock of the transport held. */
+	void (*expired)(struct te_sink *sink, struct te_slice *s, const struct te_err *why);
 };
 
 /* What transports may ask of the store and say to it. Each call blocks, bounded; never with a lock of the
@@ -104,7 +107,7 @@ struct te_peer {
 };
 
 struct te_transport_ops {
-	const char *name;		/* "local", "shm", "tcp", "rdma" */
+	const char *name;		/* "local", "shm", "tcp", "rdma", "nvmeof" */
 
 	/* Required. Sets ops and env of *out. Threads start lazily, at the first peer or listener (rdma's at once). */
 	int (*open)(const struct te_transport_env *env, struct te_transport **out, struct te_err *err);
@@ -167,7 +170,8 @@ struct te_transport {
 	const struct te_transport_env *env;
 };
 
-extern const struct te_transport_ops te_transport_local, te_transport_shm, te_transport_rdma, te_transport_tcp;
+extern const struct te_transport_ops te_transport_local, te_transport_shm, te_transport_rdma, te_transport_tcp,
+	te_transport_nvmeof;
 
 /* Built-in transports, best first, NULL-terminated. */
 extern const struct te_transport_ops *const te_transports[];

@@ -16,7 +16,7 @@ static void opens(const struct te_transport_ops *ops)
 	struct side s;
 	struct te_peer *p = NULL;
 	struct te_desc foreign = { .name = (char *)"x",
-				   .protocol = (char *)"nvmeof",
+				   .protocol = (char *)"nothing",
 				   .te = { .ctl_fd = -1 } };
 	struct te_err err = { 0 };
 	int rc;

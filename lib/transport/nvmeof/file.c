@@ -1,0 +1,226 @@
+/* file.c - one file of a segment: opened with and without O_DIRECT, and looked after: a path can be
+ * replaced, cut or mounted over while it is in use. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/stat.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "transport/nvmeof/nvmeof.h"
+
+/* ---- what O_DIRECT wants ------------------------------------------------------------------ */
+
+/* Since Linux 6.1; false: not told. */
+static bool ask_kernel(struct nv_file *f)
+{
+#ifdef STATX_DIOALIGN
+	struct statx x;
+
+	if (syscall(SYS_statx, f->plain, "", AT_EMPTY_PATH, STATX_DIOALIGN, &x) ||
+	    !(x.stx_mask & STATX_DIOALIGN))
+		return false;
+	f->align = x.stx_dio_offset_align;
+	f->mem_align = x.stx_dio_mem_align;
+	return true;
+#else
+	(void)f;
+	return false;
+#endif
+}
+
+/* That of the device below; a partition has its disk's. 0: not found. */
+static uint32_t block_size(const struct nv_file *f)
+{
+	static const char *const forms[] = { "/sys/dev/block/%u:%u/queue/logical_block_size",
+					     "/sys/dev/block/%u:%u/../queue/logical_block_size" };
+	unsigned size = 0;
+	int bytes;
+
+	if (f->device)
+		return ioctl(f->plain, BLKSSZGET, &bytes) ? 0 : (uint32_t)bytes;
+	for (size_t i = 0; i < ARRAY_SIZE(forms) && !size; i++) {
+		char path[96];
+		FILE *in;
+
+		snprintf(path, sizeof(path), forms[i], major(f->dev), minor(f->dev));
+		in = fopen(path, "re");
+		if (!in)
+			continue;
+		if (fscanf(in, "%u", &size) != 1)
+			size = 0;
+		fclose(in);
+	}
+	return size;
+}
+
+static bool usable(uint32_t align)
+{
+	return align && align <= NV_BOUNCE && !(align & (align - 1));
+}
+
+static void open_direct(struct nv_file *f)
+{
+	char self[32];
+
+	if (!ask_kernel(f)) {
+		f->align = block_size(f);
+		if (!usable(f->align))
+			f->align = NV_PAGE;
+		f->mem_align = f->align;
+	}
+	if (usable(f->align) && usable(f->mem_align)) {
+		/* The same file, whatever the path leads to by now. */
+		snprintf(self, sizeof(self), "/proc/self/fd/%d", f->plain);
+		f->fd = open(self, (f->writable ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC);
+	}
+	if (f->fd >= 0)
+		return;
+	f->refused = true;
+	te_warn("file '%s': O_DIRECT is refused, the page cache serves", f->path);
+}
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+static int open_plain(struct nv_file *f)
+{
+	/* What is no file must not make us wait for another side, or become our terminal. */
+	const int flags = O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+
+	f->writable = true;
+	f->plain = open(f->path, O_RDWR | flags);
+	if (f->plain < 0 && (errno == EACCES || errno == EROFS || errno == EPERM)) {
+		f->writable = false;
+		f->plain = open(f->path, O_RDONLY | flags);
+	}
+	if (f->plain < 0)
+		return -errno;
+	/* io_uring would not wait either. */
+	return fcntl(f->plain, F_SETFL, 0) ? -errno : 0;
+}
+
+static int check_length(struct nv_file *f, const struct stat *st)
+{
+	uint64_t len = (uint64_t)st->st_size;
+
+	if (f->device && ioctl(f->plain, BLKGETSIZE64, &len))
+		return te_fail(&f->err, -errno, "file '%s': cannot find its size: %s", f->path,
+			       strerror(errno));
+	if (len == f->len)
+		return 0;
+	return te_fail(&f->err, -ESTALE,
+		       "file '%s' has %llu bytes, but %llu were registered (te-register again?)",
+		       f->path, (unsigned long long)len, (unsigned long long)f->len);
+}
+
+static int open_file(struct nv_file *f)
+{
+	int r = open_plain(f);
+	struct stat st;
+
+	if (r)
+		return te_fail(&f->err, r, "file '%s': %s", f->path, strerror(-r));
+	if (fstat(f->plain, &st))
+		return te_fail(&f->err, -errno, "file '%s': %s", f->path, strerror(errno));
+	f->device = S_ISBLK(st.st_mode);
+	if (!f->device && !S_ISREG(st.st_mode))
+		return te_fail(&f->err, -EINVAL,
+			       "'%s' is neither a regular file nor a block device", f->path);
+	f->dev = f->device ? st.st_rdev : st.st_dev;
+	f->ino = st.st_ino;
+	r = check_length(f, &st);
+	if (!r)
+		open_direct(f);
+	return r;
+}
+
+static struct nv_file *file_new(const char *path, uint64_t start, uint64_t len)
+{
+	struct nv_file *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->path = te_strdup(path);
+	f->start = start;
+	f->len = len;
+	f->fd = f->plain = -1;
+	f->align = f->mem_align = 1;
+	f->refs = 1;
+	f->waiting_end = &f->waiting;
+	f->row = -1;
+	if (f->path)
+		return f;
+	free(f);
+	return NULL;
+}
+
+struct nv_file *nv_file_open(const char *path, uint64_t start, uint64_t len)
+{
+	struct nv_file *f = file_new(path, start, len);
+
+	if (f && open_file(f) < 0)
+		te_info("%s", f->err.msg);
+	return f;
+}
+
+struct nv_file *nv_file_missing(const char *name, uint64_t start, uint64_t len, const char *why)
+{
+	struct nv_file *f = file_new(name, start, len);
+
+	if (f)
+		te_fail(&f->err, -ENOENT, "%s", why);
+	return f;
+}
+
+void nv_file_close(struct nv_file *f)
+{
+	if (!f)
+		return;
+	if (f->fd >= 0)
+		close(f->fd);
+	if (f->plain >= 0)
+		close(f->plain);
+	free(f->path);
+	free(f);
+}
+
+struct nv_file *nv_file_put(struct nv_file *f)
+{
+	return --f->refs ? NULL : f;
+}
+
+/* ---- looking after it --------------------------------------------------------------------- */
+
+static void look_at_path(struct nv_file *f)
+{
+	struct stat st;
+
+	if (stat(f->path, &st))
+		te_fail(&f->err, -errno, "file '%s': %s", f->path, strerror(errno));
+	else if ((f->device ? st.st_rdev : st.st_dev) != f->dev ||
+		 (!f->device && st.st_ino != f->ino))
+		te_fail(&f->err, -ESTALE,
+			"file '%s' is another one now: mounted over, or unmounted?", f->path);
+}
+
+void nv_file_look(struct nv_file *f, bool by_path)
+{
+	struct stat st;
+
+	if (f->err.code || (f->device && !by_path))
+		return;
+	if (fstat(f->plain, &st))
+		te_fail(&f->err, -errno, "file '%s': %s", f->path, strerror(errno));
+	else if (!f->device && !st.st_nlink)
+		te_fail(&f->err, -ESTALE, "file '%s' was removed or replaced", f->path);
+	else if (!f->device)
+		check_length(f, &st);
+	if (!f->err.code && by_path)
+		look_at_path(f);
+}

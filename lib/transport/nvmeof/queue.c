@@ -1,0 +1,531 @@
+/*
+ * queue.c - slices that wait, reads and writes in flight, and what comes back.
+ *
+ * Whoever submits also starts requests; whoever waits for a batch reaps them (nv_help), else the
+ * transport's thread does, which also looks at the clock. A slice whose time is up while the kernel
+ * has its memory ends for the program at once (sink->expired) and comes back when the kernel lets
+ * go.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include "transport/nvmeof/nvmeof.h"
+
+/* te_slice.scratch: how many ios are out, and: */
+#define ALL_CUT (1ull << 63) /* no more will be made */
+#define STOPPED (1ull << 62) /* its time is up, or it was cancelled: the kernel was told */
+
+/* ---- slices on their way to the sink ------------------------------------------------------ */
+
+static void done_init(struct nv_done *d)
+{
+	d->well = d->ill = NULL;
+	d->well_end = &d->well;
+	d->ill_end = &d->ill;
+}
+
+/* Nothing of s is out any more. */
+static void done_add(struct nv_done *d, struct te_slice *s)
+{
+	struct te_slice ***end = s->status ? &d->ill_end : &d->well_end;
+
+	s->next = NULL;
+	**end = s;
+	*end = &s->next;
+}
+
+/* Of one peer's slices the first one's reason is told. */
+static void deliver_ill(struct nvmeof *t, struct te_slice *ill)
+{
+	struct te_sink *sink = t->base.env->sink;
+
+	while (ill) {
+		struct nv_peer *p = nv_peer_of(ill);
+		struct te_slice *mine = NULL, **mine_end = &mine, *rest = NULL, **rest_end = &rest;
+		struct te_err why;
+
+		for (struct te_slice *s = ill; s; s = s->next) {
+			struct te_slice ***end = nv_peer_of(s) == p ? &mine_end : &rest_end;
+
+			**end = s;
+			*end = &s->next;
+		}
+		*mine_end = *rest_end = NULL;
+		pthread_mutex_lock(&t->lock);
+		why = p->why;
+		p->why.code = 0;
+		pthread_mutex_unlock(&t->lock);
+		sink->done(sink, mine, why.code ? &why : NULL);
+		ill = rest;
+	}
+}
+
+static void deliver(struct nvmeof *t, struct nv_done *d)
+{
+	if (d->well)
+		t->base.env->sink->done(t->base.env->sink, d->well, NULL);
+	if (d->ill)
+		deliver_ill(t, d->ill);
+}
+
+/* ---- the queue: lock held ----------------------------------------------------------------- */
+
+static void fail_slice(struct te_slice *s, int status, const struct te_err *why)
+{
+	struct nv_peer *p = nv_peer_of(s);
+
+	if (s->status)
+		return;
+	s->status = status;
+	if (!p->why.code)
+		p->why = *why;
+}
+
+/* The head needs no more ios. */
+static void pop(struct nvmeof *t, struct nv_done *done)
+{
+	struct te_slice *s = t->head;
+
+	t->head = s->next;
+	if (!t->head)
+		t->tail = &t->head;
+	t->cursor = 0;
+	s->scratch |= ALL_CUT;
+	if (!(s->scratch & ~(ALL_CUT | STOPPED)))
+		done_add(done, s);
+}
+
+/* Must it not go on? Sets its status. */
+static bool is_over(struct te_slice *s, uint64_t now)
+{
+	struct te_err why;
+
+	if (!s->status && nv_peer_of(s)->abort_status)
+		s->status = nv_peer_of(s)->abort_status;
+	else if (atomic_load_explicit(s->cancelled, memory_order_relaxed))
+		fail_slice(s, te_fail(&why, -ECANCELED, "cancelled"), &why);
+	else if (now >= s->deadline)
+		fail_slice(s,
+			   te_fail(&why, -ETIMEDOUT, "its time was over before it was begun: %s",
+				   "earlier reads and writes have not ended"),
+			   &why);
+	return s->status != 0;
+}
+
+static void launch(struct nvmeof *t, struct nv_io *io)
+{
+	if (!t->ring)
+		nv_pool_start(t->pool, io);
+	else if (!nv_ring_start(t->ring, io)) {
+		io->next = t->again;
+		t->again = io;
+	}
+}
+
+static void start(struct nvmeof *t, struct nv_io *io)
+{
+	struct nv_file *f = io->file;
+
+	io->waits = nv_conflicts(io);
+	if (io->waits) {
+		io->next = NULL;
+		*f->waiting_end = io;
+		f->waiting_end = &io->next;
+		return;
+	}
+	if (io->write)
+		nv_begin_write(io);
+	launch(t, io);
+}
+
+/* Cuts and starts as much as there is room for. */
+static void issue(struct nvmeof *t, struct nv_done *done)
+{
+	uint64_t now = t->head ? te_now() : 0;
+
+	while (t->head) {
+		struct te_slice *s = t->head;
+		struct nv_io *io = t->free;
+		struct te_err why;
+		int64_t n;
+
+		if (is_over(s, now)) {
+			pop(t, done);
+			continue;
+		}
+		n = io ? nv_cut(t, s, t->cursor, io, &why) : 0;
+		if (!n)
+			return;
+		if (n < 0) {
+			fail_slice(s, (int)n, &why);
+			continue;
+		}
+		t->free = io->next;
+		s->scratch++;
+		atomic_fetch_add(&t->inflight, 1);
+		t->cursor += (uint64_t)n;
+		if (t->cursor == s->len)
+			pop(t, done);
+		start(t, io);
+	}
+}
+
+static void start_again(struct nvmeof *t)
+{
+	struct nv_io *list = t->again;
+
+	t->again = NULL;
+	while (list) {
+		struct nv_io *next = list->next;
+
+		launch(t, list);
+		list = next;
+	}
+}
+
+static void start_waiting(struct nvmeof *t, struct nv_file *f)
+{
+	struct nv_io **at = &f->waiting, *io;
+
+	while ((io = *at)) {
+		if (nv_conflicts(io)) {
+			at = &io->next;
+			continue;
+		}
+		*at = io->next;
+		io->waits = false;
+		nv_begin_write(io);
+		launch(t, io);
+	}
+	f->waiting_end = at;
+}
+
+/* ---- what has come back: lock held -------------------------------------------------------- */
+
+/* Files whose last reference went are closed without the lock. */
+static void put_file(struct nvmeof *t, struct nv_file *f)
+{
+	f = nv_file_put(f);
+	if (!f)
+		return;
+	f->next = t->dead;
+	t->dead = f;
+}
+
+static void end_io(struct nvmeof *t, struct nv_io *io, struct nv_done *done)
+{
+	struct te_slice *s = io->slice;
+	struct nv_file *f = io->file;
+	uint32_t take = io->take;
+
+	if (io->write && !io->waits)
+		nv_end_write(io);
+	if (f->waiting)
+		start_waiting(t, f);
+	nv_release(t, io);
+	atomic_fetch_sub(&t->inflight, 1);
+	s->scratch--;
+	if (!s->status)
+		atomic_fetch_add_explicit(&f->bytes, take, memory_order_relaxed);
+	if (s->scratch == ALL_CUT || s->scratch == (ALL_CUT | STOPPED)) {
+		if (!s->status)
+			atomic_fetch_add_explicit(&f->slices, 1, memory_order_relaxed);
+		done_add(done, s);
+	}
+	put_file(t, f);
+}
+
+static void complete(struct nvmeof *t, struct nv_io *io, struct nv_done *done)
+{
+	struct te_slice *s = io->slice;
+	struct te_err why;
+	int status;
+
+	/* Not by us: the thread that submitted it has ended. */
+	if (io->result == -ECANCELED && !(s->scratch & STOPPED))
+		io->result = -EAGAIN;
+	if (nv_advance(t, io, &status, &why) && !(s->scratch & STOPPED)) {
+		launch(t, io);
+		return;
+	}
+	if (status)
+		fail_slice(s, status, &why);
+	end_io(t, io, done);
+}
+
+/* ---- bursts ------------------------------------------------------------------------------- */
+
+/* A path may lead to another file after a mount or an unmount. */
+static void look_at_mounts(struct nvmeof *t)
+{
+	struct pollfd p = { .fd = t->mounts, .events = POLLPRI };
+
+	if (t->mounts < 0 || poll(&p, 1, 0) <= 0)
+		return;
+	for (struct nv_peer *peer = t->peers; peer; peer = peer->next)
+		for (size_t i = 0; i < peer->nfiles; i++)
+			nv_file_look(peer->files[i], true);
+}
+
+static void begin(struct nvmeof *t, struct nv_done *done)
+{
+	done_init(done);
+	pthread_mutex_lock(&t->lock);
+	t->burst++;
+	look_at_mounts(t);
+}
+
+/* Unlocks. */
+static void end(struct nvmeof *t, struct nv_done *done)
+{
+	struct nv_file *dead;
+
+	start_again(t);
+	issue(t, done);
+	if (t->ring)
+		nv_ring_flush(t->ring);
+	dead = t->dead;
+	t->dead = NULL;
+	if (t->ring)
+		for (struct nv_file *f = dead; f; f = f->next)
+			nv_ring_remove_file(t->ring, f);
+	pthread_mutex_unlock(&t->lock);
+	while (dead) {
+		struct nv_file *next = dead->next;
+
+		nv_file_close(dead);
+		dead = next;
+	}
+	deliver(t, done);
+}
+
+void nv_submit(struct te_peer *base, struct te_slice *list)
+{
+	struct nvmeof *t = container_of(base->transport, struct nvmeof, base);
+	struct nv_done done;
+
+	begin(t, &done);
+	*t->tail = list;
+	for (struct te_slice *s = list; s; s = s->next) {
+		s->status = 0;
+		s->scratch = 0;
+		t->tail = &s->next;
+	}
+	end(t, &done);
+	if (atomic_load(&t->asleep) && atomic_exchange(&t->asleep, false))
+		eventfd_write(t->wake, 1);
+}
+
+/* driver held; false: nothing had come back. */
+static bool drive(struct nvmeof *t)
+{
+	struct nv_io *list = t->ring ? nv_ring_reap(t->ring) : nv_pool_reap(t->pool);
+	struct nv_done done;
+
+	if (!list)
+		return false;
+	begin(t, &done);
+	while (list) {
+		struct nv_io *next = list->next;
+
+		complete(t, list, &done);
+		list = next;
+	}
+	end(t, &done);
+	return true;
+}
+
+void nv_help(struct te_peer *base, struct te_slice *s, const _Atomic uint32_t *pending,
+	     uint64_t until)
+{
+	struct nvmeof *t = container_of(base->transport, struct nvmeof, base);
+
+	if (!t->ring || pthread_mutex_trylock(&t->driver))
+		return;
+	nv_ring_mute(t->ring, true);
+	while (atomic_load_explicit(pending, memory_order_acquire) &&
+	       atomic_load_explicit(&s->lent, memory_order_acquire)) {
+		uint64_t now = te_now();
+
+		if (now >= until)
+			break;
+		if (!drive(t))
+			nv_ring_wait(t->ring,
+				     MIN(until, now + NV_TICK_MS * (uint64_t)TE_NSEC_PER_MSEC));
+	}
+	nv_ring_mute(t->ring, false);
+	while (drive(t)) /* what came before the thread could hear of it */
+		;
+	pthread_mutex_unlock(&t->driver);
+}
+
+void nv_abort(struct te_peer *base, int status, const struct te_err *why)
+{
+	struct nvmeof *t = container_of(base->transport, struct nvmeof, base);
+	struct nv_peer *p = container_of(base, struct nv_peer, p);
+	struct nv_done done;
+
+	begin(t, &done);
+	p->abort_status = status;
+	p->why = *why;
+	end(t, &done);
+}
+
+/* ---- the clock: lock held ----------------------------------------------------------------- */
+
+static void unqueue_waiting(struct nv_io *io)
+{
+	struct nv_file *f = io->file;
+	struct nv_io **at = &f->waiting;
+
+	while (*at != io)
+		at = &(*at)->next;
+	*at = io->next;
+	if (!io->next)
+		f->waiting_end = at;
+}
+
+/* The kernel holds the memory of a slice that is over: the program learns that much. */
+static void expire(struct nvmeof *t, struct nv_io *io)
+{
+	struct te_slice *s = io->slice;
+	struct te_err why;
+
+	s->scratch |= STOPPED;
+	if (s->status)
+		return;
+	te_fail(&why, -ETIMEDOUT,
+		"file '%s': %s of %u bytes at %llu: the kernel has not ended it in time and still "
+		"holds the memory",
+		io->file->path, io->write ? "WRITE" : "READ", io->take,
+		(unsigned long long)io->from);
+	s->status = -ETIMEDOUT;
+	io->file->ill = true;
+	t->base.env->sink->expired(t->base.env->sink, s, &why);
+}
+
+static void stop(struct nvmeof *t, struct nv_io *io, uint64_t now, struct nv_done *done)
+{
+	struct te_slice *s = io->slice;
+
+	if (s->scratch & STOPPED) { /* another io of it */
+	} else if (now >= s->deadline) {
+		expire(t, io);
+	} else if (atomic_load(s->cancelled) || nv_peer_of(s)->abort_status) {
+		s->scratch |= STOPPED;
+		if (!s->status)
+			s->status = -ECANCELED;
+	} else {
+		return;
+	}
+	if (io->waits) {
+		unqueue_waiting(io);
+		end_io(t, io, done);
+	} else if (!io->told && t->ring) {
+		io->told = true;
+		nv_ring_cancel(t->ring, io);
+	}
+}
+
+/* Slices that have not begun, wherever they stand in the queue. */
+static void drop_queued(struct nvmeof *t, uint64_t now, struct nv_done *done)
+{
+	struct te_slice **at = &t->head, *s;
+
+	while (t->head && is_over(t->head, now))
+		pop(t, done);
+	while ((s = *at)) {
+		if (s == t->head || !is_over(s, now)) {
+			at = &s->next;
+			continue;
+		}
+		*at = s->next;
+		done_add(done, s);
+	}
+	t->tail = at;
+}
+
+/* true: there is something to look after. */
+static bool tick(struct nvmeof *t)
+{
+	uint64_t now = te_now();
+	struct nv_done done;
+	bool busy;
+
+	begin(t, &done);
+	drop_queued(t, now, &done);
+	for (unsigned i = 0; i < NV_DEPTH && atomic_load(&t->inflight); i++)
+		if (t->ios[i].slice)
+			stop(t, &t->ios[i], now, &done);
+	busy = t->head || atomic_load(&t->inflight);
+	end(t, &done);
+	return busy;
+}
+
+/* ---- the thread --------------------------------------------------------------------------- */
+
+void *nv_main(void *arg)
+{
+	struct nvmeof *t = arg;
+	struct pollfd fds[2] = { { .fd = t->wake, .events = POLLIN },
+				 { .fd = t->ring ? nv_ring_fd(t->ring) : nv_pool_fd(t->pool),
+				   .events = POLLIN } };
+	uint64_t ticked = 0;
+	bool busy = false;
+
+	while (!atomic_load(&t->stop)) {
+		eventfd_t count;
+
+		if (te_now() - ticked >= NV_TICK_MS * (uint64_t)TE_NSEC_PER_MSEC) {
+			ticked = te_now();
+			busy = tick(t);
+		}
+		if (!busy) { /* whoever brings work from now on wakes us */
+			atomic_store(&t->asleep, true);
+			busy = tick(t);
+		}
+		poll(fds, 2, busy ? NV_TICK_MS : -1);
+		atomic_store(&t->asleep, false);
+		for (int i = 0; i < 2; i++)
+			if (fds[i].revents & POLLIN) {
+				eventfd_read(fds[i].fd, &count);
+				busy = true;
+			}
+		if (!pthread_mutex_trylock(&t->driver)) {
+			while (drive(t))
+				;
+			pthread_mutex_unlock(&t->driver);
+		}
+	}
+	return NULL;
+}
+
+/* ---- open and close ----------------------------------------------------------------------- */
+
+int nv_queue_init(struct nvmeof *t, struct te_err *err)
+{
+	t->ios = calloc(NV_DEPTH, sizeof(*t->ios));
+	t->bounces = mmap(NULL, (size_t)NV_BOUNCES * NV_BOUNCE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!t->ios || t->bounces == MAP_FAILED)
+		return te_fail(err, -ENOMEM, "out of memory");
+	for (unsigned i = NV_DEPTH; i-- > 0;) {
+		t->ios[i].next = t->free;
+		t->free = &t->ios[i];
+	}
+	for (unsigned i = 0; i < NV_BOUNCES; i++)
+		t->bounce_free[t->nbounce++] = (uint16_t)i;
+	t->tail = &t->head;
+	return 0;
+}
+
+void nv_queue_clear(struct nvmeof *t)
+{
+	free(t->ios);
+	if (t->bounces && t->bounces != MAP_FAILED)
+		munmap(t->bounces, (size_t)NV_BOUNCES * NV_BOUNCE);
+}
