@@ -120,6 +120,7 @@ completes() {
 	completes --mode= te-bench --mo
 	completes --addr= te-http-meta --ad
 	completes --block_size= te-bench --block_
+	completes 'ram remove' te-register --json r
 	completes get te-meta --json -m http://127.0.0.1:8080/metadata ge
 	completes '' te-meta get g
 }

@@ -37,7 +37,7 @@ raw() { te-meta get "mooncake/$1"; }
 value() { raw "nvmeof/$1" | jq -c "$2"; }
 seed() { te-meta put "mooncake/nvmeof/$1" "$2"; }
 
-# As other hosts do: their own paths in the map, by te-register itself under --replace, is not what these want.
+# What te-mount does on other hosts.
 mounted() { # mounted NAME FILE HOST PATH
 	raw "nvmeof/$1" | jq -c --arg f "$2" --arg h "$3" --arg p "$4" \
 		'(.buffers[] | select(.file_path == $f) | .local_path_map)[$h] = $p' | te-meta put "mooncake/nvmeof/$1"
@@ -331,6 +331,27 @@ crowd() {
 	fails 'cannot list' te-register list
 	run -0 te-register remove -n node1 disk0
 	fails "no segment 'disk0'" te-register remove disk0
+}
+
+@test "a change that somebody wrote over is made again" {
+	store foreign 2
+	te-register -q nvmeof -n node1 disk0 "$F/a" >/dev/null
+	[ "$(grep -c '"PUT' "$T/store.err")" = 3 ]
+	[ "$(value disk0 '.buffers | length')" = 1 ]
+}
+
+@test "others who are always faster: one error, after ten seconds" {
+	local began
+	echo '{"protocol":"nvmeof","server_name":"node1","buffers":[]}' >"$T/value"
+	start quarrel "$TOP/tests/lib/quarrel.py" "$T/value"
+	wait_file "$T/quarrel.out"
+	began=$(now_ms)
+	fails "cannot change 'mooncake/nvmeof/disk0'" te-register -m "http://127.0.0.1:$(cat "$T/quarrel.out")" nvmeof -n node1 disk0 "$F/a"
+	[[ $stderr == *'others changed it each time ('* ]]
+	[ $(($(now_ms) - began)) -ge 10000 ]
+	[ $(($(now_ms) - began)) -lt $((14000 * SLOW)) ]
+	# Not as fast as it could: pauses grow.
+	[ "$(grep -c '"PUT' "$T/quarrel.err")" -lt 400 ]
 }
 
 @test "list: segments of files and of memory, alive or not, and what cannot be read" {

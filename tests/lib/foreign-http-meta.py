@@ -1,16 +1,18 @@
 #!/usr/bin/python3
 """foreign-http-meta.py - an HTTP metadata server as others have it: GET, PUT and DELETE of ?key=KEY, nothing more.
 
-foreign-http-meta.py PORT
+foreign-http-meta.py PORT [LOST]
 
 As the C++ column of INTEROP 10: an rpc_meta key that exists is overwritten only by the same bytes, else 400;
-DELETE of what is not there is 404. Prints "ready" once it listens. Each request is a line on standard error.
+DELETE of what is not there is 404. The first LOST values are answered and not kept, as if somebody wrote over them.
+Prints "ready" once it listens. Each request is a line on standard error.
 """
 import sys
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 store = {}
+lost = int(sys.argv[2]) if len(sys.argv) > 2 else 0
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -46,7 +48,11 @@ class Handler(BaseHTTPRequestHandler):
         if "rpc_meta" in key and store.get(key, body) != body:
             self.answer(400, b"Duplicate rpc_meta key not allowed")
             return
-        store[key] = body
+        global lost
+        if lost > 0:
+            lost -= 1
+        else:
+            store[key] = body
         self.answer(200, b"metadata updated")
 
     def do_DELETE(self):

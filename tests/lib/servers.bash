@@ -38,7 +38,7 @@ store_restart_empty() {
 store_start_http() { start store te-http-meta --listen=127.0.0.1:"$STORE_PORT" "$@"; }
 store_serves_http() { curl -sf -o /dev/null "http://127.0.0.1:$STORE_PORT/health"; }
 
-store_start_foreign() { start store "$TOP/tests/lib/foreign-http-meta.py" "$STORE_PORT"; }
+store_start_foreign() { start store "$TOP/tests/lib/foreign-http-meta.py" "$STORE_PORT" "$@"; }
 store_serves_foreign() { grep -q ready "$T/store.out"; }
 
 store_start_redis() {
