@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "host/cufile.h"
 #include "transport/nvmeof/nvmeof.h"
 
 static uint64_t down(uint64_t x, uint64_t align)
@@ -141,6 +142,16 @@ static bool cut_direct(struct nvmeof *t, struct nv_io *io, uint64_t left)
 	return true;
 }
 
+static int refuse_gpu(const struct nv_file *f, struct te_err *why)
+{
+	int r = te_cufile_load(why);
+
+	if (!r && f->fd < 0)
+		r = te_fail(why, -ENOTSUP,
+			    "file '%s': O_DIRECT is refused, and GPU memory needs it", f->path);
+	return r;
+}
+
 int64_t nv_cut(struct nvmeof *t, struct te_slice *s, uint64_t at, struct nv_io *io,
 	       struct te_err *why)
 {
@@ -161,10 +172,18 @@ int64_t nv_cut(struct nvmeof *t, struct te_slice *s, uint64_t at, struct nv_io *
 	io->file = f;
 	io->write = s->op == TE_WRITE;
 	io->bounce = -1;
+	io->waits = io->told = false;
 	io->local = (char *)s->local + at;
 	io->from = s->remote + at - f->start;
 	left = MIN(s->len - at, f->len - io->from);
-	if (f->refused) {
+	io->gpu = nv_is_gpu(s->region);
+	if (io->gpu) {
+		r = refuse_gpu(f, why);
+		if (r < 0)
+			return r;
+		io->take = (uint32_t)MIN(left, NV_MOST);
+		straight(io, false);
+	} else if (f->refused) {
 		io->take = (uint32_t)MIN(left, NV_MOST);
 		straight(io, true);
 		t->buffered++;
@@ -261,7 +280,7 @@ static bool go_on(struct nv_io *io, int *status, struct te_err *why)
 /* Some file systems open with O_DIRECT and refuse it later. */
 static bool take_cache(struct nvmeof *t, struct nv_io *io)
 {
-	if (io->buffered)
+	if (io->buffered || io->gpu)
 		return false;
 	if (!io->file->refused)
 		te_warn("file '%s': the kernel refuses O_DIRECT, the page cache serves",

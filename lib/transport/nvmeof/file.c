@@ -13,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "host/cufile.h"
 #include "transport/nvmeof/nvmeof.h"
 
 /* ---- what O_DIRECT wants ------------------------------------------------------------------ */
@@ -182,6 +183,7 @@ void nv_file_close(struct nv_file *f)
 {
 	if (!f)
 		return;
+	te_cufile_close(f->gpu);
 	if (f->fd >= 0)
 		close(f->fd);
 	if (f->plain >= 0)

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "host/cufile.h"
 #include "transport/nvmeof/nvmeof.h"
 
 static struct nvmeof *nvmeof_of(struct te_transport *t)
@@ -45,7 +46,8 @@ static void pin(void *arg, const struct te_region *r)
 {
 	struct nvmeof *t = arg;
 
-	nv_ring_add_region(t->ring, r);
+	if (!nv_is_gpu(r))
+		nv_ring_add_region(t->ring, r);
 }
 
 static int start_carrier(struct nvmeof *t, struct te_err *err)
@@ -53,6 +55,9 @@ static int start_carrier(struct nvmeof *t, struct te_err *err)
 	const struct te_conf *conf = t->base.env->conf;
 	struct te_err why;
 
+	t->pool = nv_pool_open(conf, err);
+	if (!t->pool)
+		return -ENOMEM;
 	t->ring = nv_ring_open(conf, &why);
 	if (t->ring) {
 		pthread_mutex_lock(&t->lock);
@@ -61,8 +66,7 @@ static int start_carrier(struct nvmeof *t, struct te_err *err)
 		return 0;
 	}
 	te_warn("file segments: %s; threads that block serve, slower", why.msg);
-	t->pool = nv_pool_open(conf, err);
-	return t->pool ? 0 : -ENOMEM;
+	return 0;
 }
 
 static int start(struct nvmeof *t, struct te_err *err)
@@ -144,6 +148,10 @@ static int nv_reg(struct te_transport *base, struct te_region *r, struct te_err 
 	struct nvmeof *t = nvmeof_of(base);
 
 	(void)err;
+	if (nv_is_gpu(r)) {
+		te_cufile_load(NULL); /* may take long: not when the first transfer needs it */
+		return 0;
+	}
 	if (!atomic_load(&t->started) || !t->ring)
 		return 0;
 	pthread_mutex_lock(&t->lock);
@@ -384,7 +392,10 @@ static bool nv_path(struct te_peer *base, size_t i, struct te_path *out)
 	if (there) {
 		const struct nv_file *f = p->files[i];
 
-		snprintf(out->local, sizeof(out->local), "%s, %s", t->ring ? "io_uring" : "threads",
+		snprintf(out->local, sizeof(out->local), "%s, %s",
+			 f->gpu	   ? "cuFile"
+			 : t->ring ? "io_uring"
+				   : "threads",
 			 f->refused ? "page cache (O_DIRECT refused)" : "O_DIRECT");
 		te_strlcpy(out->remote, f->path, sizeof(out->remote));
 		out->slices = atomic_load(&f->slices);

@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "base/util.h"
@@ -53,6 +54,8 @@ struct nv_file {
 	struct nv_io *waiting, **waiting_end; /* for those */
 	unsigned patches;     /* of `writes`: blocks that are read, changed and written */
 	struct nv_file *next; /* of the list to be closed */
+
+	void *gpu; /* pool.c's: for libcufile, NULL until it is needed */
 };
 
 enum nv_kind {
@@ -70,6 +73,7 @@ struct nv_io {
 	struct nv_file *file;
 	enum nv_kind kind;
 	bool write, buffered; /* what the kernel is asked now */
+	bool gpu;	      /* the slice's memory is a GPU's: libcufile moves it */
 	bool waits;	      /* in file->waiting */
 	bool told;	      /* the kernel: it need not begin */
 	int bounce;	      /* index, -1: none */
@@ -105,7 +109,7 @@ struct nvmeof {
 	struct te_transport base;
 	pthread_mutex_t driver; /* who reaps completions */
 	struct nv_ring *ring;	/* NULL: there is no io_uring; the pool does it all */
-	struct nv_pool *pool;
+	struct nv_pool *pool;	/* else only what is for a GPU */
 	pthread_t thread;
 	bool has_thread;
 	_Atomic bool stop, asleep;
@@ -133,6 +137,11 @@ struct nvmeof {
 static inline struct nv_peer *nv_peer_of(const struct te_slice *s)
 {
 	return container_of(s->peer, struct nv_peer, p);
+}
+
+static inline bool nv_is_gpu(const struct te_region *r)
+{
+	return !strncmp(r->location, "cuda:", 5);
 }
 
 /* What the kernel is asked now. */

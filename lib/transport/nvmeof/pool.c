@@ -1,5 +1,5 @@
 /* pool.c - reads and writes by threads that block in them: where there is no io_uring (containers
- * often forbid it). */
+ * often forbid it), and by libcufile for the memory of GPUs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "host/cufile.h"
 #include "transport/nvmeof/nvmeof.h"
 
 enum { THREADS = 16 };
@@ -14,6 +15,7 @@ enum { THREADS = 16 };
 struct nv_pool {
 	bool sync; /* WRITEs are durable when they complete */
 	int event;
+	pthread_mutex_t gpu_lock; /* making file->gpu */
 
 	pthread_mutex_t lock; /* everything below */
 	pthread_cond_t wake;
@@ -22,6 +24,31 @@ struct nv_pool {
 	unsigned nthreads, idle;
 	pthread_t threads[THREADS];
 };
+
+static int gpu_handle(struct nv_pool *p, struct nv_file *f)
+{
+	struct te_err err;
+	int r = 0;
+
+	pthread_mutex_lock(&p->gpu_lock);
+	if (!f->gpu)
+		r = te_cufile_open(f->fd, &f->gpu, &err);
+	pthread_mutex_unlock(&p->gpu_lock);
+	if (r)
+		te_warn("file '%s': %s", f->path, err.msg);
+	return r;
+}
+
+static int32_t carry_out_gpu(struct nv_pool *p, const struct nv_io *io)
+{
+	int r = gpu_handle(p, io->file);
+
+	if (!r)
+		r = (int)te_cufile_io(io->file->gpu, io->write, io->buf, io->len, io->off);
+	if (r >= 0 && io->write && p->sync && fdatasync(io->file->fd))
+		r = -errno;
+	return r;
+}
 
 static int32_t carry_out(const struct nv_pool *p, const struct nv_io *io)
 {
@@ -62,7 +89,7 @@ static void *work(void *arg)
 		if (!p->head)
 			p->tail = &p->head;
 		pthread_mutex_unlock(&p->lock);
-		io->result = carry_out(p, io);
+		io->result = io->gpu ? carry_out_gpu(p, io) : carry_out(p, io);
 		pthread_mutex_lock(&p->lock);
 		finish(p, io);
 	}
@@ -117,6 +144,7 @@ struct nv_pool *nv_pool_open(const struct te_conf *conf, struct te_err *err)
 	p->tail = &p->head;
 	p->done_tail = &p->done;
 	pthread_mutex_init(&p->lock, NULL);
+	pthread_mutex_init(&p->gpu_lock, NULL);
 	pthread_cond_init(&p->wake, NULL);
 	p->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (p->event >= 0)
@@ -140,5 +168,6 @@ void nv_pool_close(struct nv_pool *p)
 		close(p->event);
 	pthread_cond_destroy(&p->wake);
 	pthread_mutex_destroy(&p->lock);
+	pthread_mutex_destroy(&p->gpu_lock);
 	free(p);
 }

@@ -118,7 +118,7 @@ static bool is_over(struct te_slice *s, uint64_t now)
 
 static void launch(struct nvmeof *t, struct nv_io *io)
 {
-	if (!t->ring)
+	if (!t->ring || io->gpu)
 		nv_pool_start(t->pool, io);
 	else if (!nv_ring_start(t->ring, io)) {
 		io->next = t->again;
@@ -320,10 +320,9 @@ void nv_submit(struct te_peer *base, struct te_slice *list)
 		eventfd_write(t->wake, 1);
 }
 
-/* driver held; false: nothing had come back. */
-static bool drive(struct nvmeof *t)
+/* false: nothing had come back. */
+static bool take_back(struct nvmeof *t, struct nv_io *list)
 {
-	struct nv_io *list = t->ring ? nv_ring_reap(t->ring) : nv_pool_reap(t->pool);
 	struct nv_done done;
 
 	if (!list)
@@ -339,12 +338,18 @@ static bool drive(struct nvmeof *t)
 	return true;
 }
 
+/* driver held. */
+static bool drive(struct nvmeof *t)
+{
+	return take_back(t, nv_ring_reap(t->ring));
+}
+
 void nv_help(struct te_peer *base, struct te_slice *s, const _Atomic uint32_t *pending,
 	     uint64_t until)
 {
 	struct nvmeof *t = container_of(base->transport, struct nvmeof, base);
 
-	if (!t->ring || pthread_mutex_trylock(&t->driver))
+	if (!t->ring || nv_is_gpu(s->region) || pthread_mutex_trylock(&t->driver))
 		return;
 	nv_ring_mute(t->ring, true);
 	while (atomic_load_explicit(pending, memory_order_acquire) &&
@@ -425,7 +430,7 @@ static void stop(struct nvmeof *t, struct nv_io *io, uint64_t now, struct nv_don
 	if (io->waits) {
 		unqueue_waiting(io);
 		end_io(t, io, done);
-	} else if (!io->told && t->ring) {
+	} else if (!io->told && !io->gpu && t->ring) {
 		io->told = true;
 		nv_ring_cancel(t->ring, io);
 	}
@@ -471,9 +476,11 @@ static bool tick(struct nvmeof *t)
 void *nv_main(void *arg)
 {
 	struct nvmeof *t = arg;
-	struct pollfd fds[2] = { { .fd = t->wake, .events = POLLIN },
-				 { .fd = t->ring ? nv_ring_fd(t->ring) : nv_pool_fd(t->pool),
-				   .events = POLLIN } };
+	struct pollfd fds[3] = {
+		{ .fd = t->wake, .events = POLLIN },
+		{ .fd = nv_pool_fd(t->pool), .events = POLLIN },
+		{ .fd = t->ring ? nv_ring_fd(t->ring) : -1, .events = POLLIN },
+	};
 	uint64_t ticked = 0;
 	bool busy = false;
 
@@ -488,14 +495,15 @@ void *nv_main(void *arg)
 			atomic_store(&t->asleep, true);
 			busy = tick(t);
 		}
-		poll(fds, 2, busy ? NV_TICK_MS : -1);
+		poll(fds, 3, busy ? NV_TICK_MS : -1);
 		atomic_store(&t->asleep, false);
-		for (int i = 0; i < 2; i++)
+		for (int i = 0; i < 3; i++)
 			if (fds[i].revents & POLLIN) {
 				eventfd_read(fds[i].fd, &count);
 				busy = true;
 			}
-		if (!pthread_mutex_trylock(&t->driver)) {
+		take_back(t, nv_pool_reap(t->pool));
+		if (t->ring && !pthread_mutex_trylock(&t->driver)) {
 			while (drive(t))
 				;
 			pthread_mutex_unlock(&t->driver);
