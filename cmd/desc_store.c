@@ -10,8 +10,9 @@
 static const double patience_s = 10;
 /* Between tries: short at first, since whoever was faster is done already. */
 enum { PAUSE_MIN_MS = 2, PAUSE_MAX_MS = 64 };
-/* Before a change is read back: others who read before it have written by then, as a rule. */
-enum { READ_BACK_MS = 60 };
+/* Before a change is read back: others who read before it have written by then, as a rule. They may
+ * take longer where we did. */
+enum { READ_BACK_MS = 60, READ_BACK_MAX_MS = 800, READ_BACK_TIMES = 4 };
 
 int desc_store_open(const struct cli *cli, const struct te_conf *conf, bool need,
 		    struct te_meta **out)
@@ -139,9 +140,18 @@ static void warn_of_races(struct work *w)
 			 te_meta_uri(w->m));
 }
 
+/* took_s: from our read to our write. */
+static void wait_for_others(double took_s)
+{
+	double ms = READ_BACK_MS + READ_BACK_TIMES * took_s * 1e3;
+
+	pause_ms(ms < READ_BACK_MAX_MS ? (unsigned)ms : READ_BACK_MAX_MS);
+}
+
 /* -EAGAIN: to be tried again, or looked at again. */
 static int attempt(struct work *w, struct te_err *err)
 {
+	double began = now_s();
 	int rc = load(w, err);
 
 	if (!rc)
@@ -160,7 +170,7 @@ static int attempt(struct work *w, struct te_err *err)
 	w->wrote = true;
 	if (w->cas)
 		return 1;
-	pause_ms(READ_BACK_MS);
+	wait_for_others(now_s() - began);
 	return -EAGAIN;
 }
 
