@@ -107,6 +107,8 @@ static int pick_limit(const struct crew *c, struct raw_spec *spec, struct te_err
 				       "target is on another");
 		spec->kind = RAW_TCP;
 		spec->lanes = (unsigned)n;
+	} else if (t && strcmp(t, "nvmeof") == 0) {
+		spec->kind = RAW_FILE;
 	} else {
 		return te_fail(
 			err, -EOPNOTSUPP, "--baseline: no raw limit is measured for %s%s",
@@ -120,14 +122,23 @@ static int pick_limit(const struct crew *c, struct raw_spec *spec, struct te_err
 
 int baseline_check(const struct crew *c, struct te_err *err)
 {
-	struct raw_spec unused;
+	struct raw_spec spec;
+	struct raw_files *files;
+	int rc = pick_limit(c, &spec, err);
 
-	return pick_limit(c, &unused, err) == -EOPNOTSUPP ? -EOPNOTSUPP : 0;
+	if (!rc && spec.kind == RAW_FILE) {
+		rc = raw_files_open(c->session, &c->spec, &files, err);
+		if (!rc)
+			raw_files_close(files);
+	}
+	return rc == -EOPNOTSUPP ? rc : 0;
 }
 
-static int describe(const struct crew *c, struct raw_spec *spec, struct te_err *err)
+static int describe(const struct crew *c, struct raw_spec *spec, struct raw_files **files,
+		    struct te_err *err)
 {
 	size_t i;
+	int rc;
 
 	*spec = (struct raw_spec){
 		.op = c->spec.op,
@@ -136,7 +147,14 @@ static int describe(const struct crew *c, struct raw_spec *spec, struct te_err *
 	};
 	for (i = 0; i < c->session->nsegments; i++)
 		spec->target_bytes += c->slots[2 * i].count * c->spec.block;
-	return pick_limit(c, spec, err);
+	rc = pick_limit(c, spec, err);
+	if (rc || spec->kind != RAW_FILE)
+		return rc;
+	spec->requests *= streams_per_segment(c);
+	spec->target_bytes = 0;
+	rc = raw_files_open(c->session, &c->spec, files, err);
+	spec->files = *files;
+	return rc;
 }
 
 /* ---- figures --------------------------------------------------------------------------------- */
@@ -251,6 +269,7 @@ int baseline_run(struct crew *c, const struct round *all, struct round_result *s
 		 struct case_result *out, struct te_err *err)
 {
 	struct turns t = { .crew = c, .all = all, .sum = sum, .n = turns_of(all) };
+	struct raw_files *files = NULL;
 	struct raw_spec spec;
 	int rc;
 
@@ -259,13 +278,14 @@ int baseline_run(struct crew *c, const struct round *all, struct round_result *s
 		return te_fail(err, -ENOMEM, "out of memory");
 	t.rate = t.work + t.n;
 	t.ratio = t.rate + t.n;
-	rc = describe(c, &spec, err);
+	rc = describe(c, &spec, &files, err);
 	if (!rc)
 		rc = raw_open(&spec, &t.raw, err);
 	if (!rc) {
 		rc = take_turns(&t, err);
 		raw_close(t.raw);
 	}
+	raw_files_close(files);
 	figures(t.work, t.rate, t.ratio, t.done, out);
 	free(t.work);
 	return rc;

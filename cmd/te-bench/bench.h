@@ -35,7 +35,7 @@ struct bench_options {
 	bool self;
 	bool target;			/* --mode=target */
 	enum bench_op op;
-	const char *protocol;		/* "auto", "local", "shm", "tcp", "rdma" */
+	const char *protocol;		/* "auto", "local", "shm", "tcp", "rdma", "nvmeof" */
 	const char *device_name, *nic_priority_matrix;
 	bool auto_discovery;
 	uint64_t buffer_size;		/* bytes; 0: not given */
@@ -47,6 +47,9 @@ struct bench_options {
 	bool verify;
 	uint64_t seed;
 	const char *require;		/* --require-transport */
+	bool sync;			/* WRITEs of files are durable when they complete */
+	bool fill;			/* files, with the pattern of fill_seed, before anything is measured */
+	uint64_t fill_seed;
 	bool baseline;
 	double interval;		/* seconds; 0: no progress */
 	const char *csv, *plot;
@@ -104,7 +107,8 @@ struct segment {
 	const char *name;
 	int32_t id;
 	int32_t check_id;		/* the same segment in the checker */
-	struct te_desc *desc;
+	struct te_desc *desc;		/* of files: one buffer, the whole segment */
+	struct te_desc *files;		/* of files: as published; else NULL */
 	_Atomic bool failed;		/* its part of the run is over */
 };
 
@@ -122,6 +126,7 @@ struct session {
 	void *own;			/* --protocol=local: our own segment's memory */
 	char *matrix;			/* the file --nic-priority-matrix names */
 	bool rdma;			/* bytes may go by rdma: then both engines must be reachable */
+	bool files;			/* all segments are of files: a name is only for finding them */
 	char *own_name, *checker_name;	/* under which, unless --local-server-name says; NULL: the engine chooses */
 	struct self self;
 	bool no_baseline;		/* --baseline found no limit for this transport, and has said so */
@@ -137,6 +142,24 @@ size_t session_alive(const struct session *s);
 /* Ends the segment's part of the run; the first reason is printed. */
 void segment_fail(struct segment *g, const char *reason);
 bool session_is_local(const struct session *s);
+
+/* ---- memory.c -------------------------------------------------------------------------------- */
+
+/* Registered for our own use only, and every page of it touched. */
+int memory_get(struct te_engine *e, uint64_t len, void **out, struct te_err *err);
+/* addr may be NULL. What a request that failed still holds stays until the engine closes. */
+void memory_put(struct te_engine *e, void *addr);
+
+/* ---- files.c: segments of files --------------------------------------------------------------- */
+
+/* Makes one buffer of them all, since requests may cross from file to file. Not of files: does nothing. */
+int files_join(struct segment *g, struct te_err *err);
+/* Can a byte of each be read? What is wrong is known better before a run than in the middle of it. */
+int files_check(struct session *s, struct segment *g, struct te_err *err);
+/* Every byte of them becomes the pattern of READs. -EINTR: a signal has come. */
+int files_fill(struct session *s, struct segment *g, struct te_err *err);
+/* The file that holds byte `offset` of the segment, and where in it; NULL: not of files. */
+const char *files_at(const struct segment *g, uint64_t offset, uint64_t *within);
 
 /* ---- publish.c ------------------------------------------------------------------------------- */
 

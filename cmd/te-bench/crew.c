@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pattern.h"
-
 enum { ALIGN = 64 };
 static const uint64_t source_limit = 1 << 30;
 
@@ -33,29 +31,6 @@ static int size_memory(struct crew *c, uint64_t *total, struct te_err *err)
 		return te_fail(err, -ENOMEM, "blocks of %llu bytes do not fit into memory",
 			       (unsigned long long)c->spec.block);
 	return 0;
-}
-
-/* Registered for our own use only, and every page of it touched. */
-static int get_memory(struct te_engine *e, uint64_t len, void **out, struct te_err *err)
-{
-	const struct pattern p = { .seed = 1 };
-	int rc = te_alloc(e, len, -1, 0, out, err);
-
-	if (rc)
-		return te_wrap(err, rc, "source memory of %llu bytes", (unsigned long long)len);
-	pattern_fill(&p, 0, *out, len);
-	rc = te_register(e, *out, len, NULL, false, err);
-	if (rc) {
-		te_free(e, *out);
-		*out = NULL;
-	}
-	return rc;
-}
-
-static void put_memory(struct te_engine *e, void *addr)
-{
-	if (addr && te_unregister(e, addr, NULL) == 0)
-		te_free(e, addr);
 }
 
 /* ---- slots ----------------------------------------------------------------------------------- */
@@ -175,9 +150,9 @@ int crew_open(struct crew *c, struct session *s, const struct case_spec *spec, s
 	if (!rc)
 		rc = init_places(c, err);
 	if (!rc)
-		rc = get_memory(s->engine, total, &c->memory, err);
+		rc = memory_get(s->engine, total, &c->memory, err);
 	if (!rc && s->checker)
-		rc = get_memory(s->checker, total, &c->back, err);
+		rc = memory_get(s->checker, total, &c->back, err);
 	if (!rc) {
 		c->nworkers = (size_t)spec->threads;
 		c->workers = calloc(c->nworkers, sizeof(*c->workers));
@@ -208,8 +183,8 @@ void crew_close(struct crew *c)
 	free(c->workers);
 	/* What a dead peer's request holds stays until the engine closes. */
 	if (!atomic_load_explicit(&c->unquiet, memory_order_relaxed))
-		put_memory(c->session->engine, c->memory);
-	put_memory(c->session->checker, c->back);
+		memory_put(c->session->engine, c->memory);
+	memory_put(c->session->checker, c->back);
 	clear_places(c);
 }
 

@@ -29,6 +29,7 @@ enum {
 	KEY_RATE,
 	KEY_VERIFY,
 	KEY_REQUIRE,
+	KEY_SYNC,
 	KEY_BASELINE,
 	KEY_INTERVAL,
 	KEY_CSV,
@@ -48,10 +49,11 @@ static const struct argp_option options[] = {
 	  "bytes of a request (default 64K); 4K,1M and 4K..16M sweep", 1 },
 	{ "batch-size", KEY_BATCH, "COUNTS", 0, "requests in flight of a thread (default 128)", 1 },
 	{ "threads", KEY_THREADS, "COUNTS", 0, "threads that submit (default 1)", 1 },
-	{ "protocol", KEY_PROTOCOL, "auto|local|shm|tcp|rdma", 0, "this way or fail (default auto)",
-	  1 },
-	{ "require-transport", KEY_REQUIRE, "local|shm|tcp|rdma", 0,
+	{ "protocol", KEY_PROTOCOL, "auto|local|shm|tcp|rdma|nvmeof", 0,
+	  "this way or fail (default auto)", 1 },
+	{ "require-transport", KEY_REQUIRE, "local|shm|tcp|rdma|nvmeof", 0,
 	  "fail unless the bytes go that way", 1 },
+	{ "sync", KEY_SYNC, NULL, 0, "files: what is written is durable", 1 },
 
 	{ "duration", KEY_DURATION, "SECONDS", 0, "measure that long (default 10)", 2 },
 	{ "requests", KEY_REQUESTS, "COUNT", 0, "measure that many requests, of all threads", 2 },
@@ -82,7 +84,7 @@ static const struct argp_option options[] = {
 	{ "nic-priority-matrix", KEY_MATRIX, "FILE|JSON", 0, "rdma: which NICs for which memory",
 	  4 },
 	{ "pattern", KEY_PATTERN, "SEED", OPTION_ARG_OPTIONAL,
-	  "with --mode=target: fill the memory for --verify", 4 },
+	  "fill files, or with --mode=target the memory, for --verify", 4 },
 	{ "ready-file", KEY_READY_FILE, "FILE", 0, "with --mode=target: say in FILE that it serves",
 	  4 },
 	{ 0 }
@@ -95,7 +97,8 @@ static const char doc[] =
 	"defines every figure.";
 
 const char *const bench_op_names[] = { "read", "write", "mixed", "bidir", NULL };
-static const char *const protocols[] = { "auto", "local", "shm", "tcp", "rdma", NULL };
+static const char *const protocols[] = { "auto", "local", "shm", "tcp", "rdma", "nvmeof", NULL };
+static const char default_seed[] = "1";
 static const char *const modes[] = { "initiator", "target", NULL };
 
 static const struct unit units[] = {
@@ -234,6 +237,9 @@ static error_t parse_what(int key, char *arg, struct argp_state *state, struct b
 	case KEY_REQUIRE:
 		o->require = protocols[1 + pick(state, "transport", arg, protocols + 1)];
 		break;
+	case KEY_SYNC:
+		o->sync = true;
+		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -308,7 +314,7 @@ static error_t parse_who(int key, char *arg, struct argp_state *state, struct be
 		o->nic_priority_matrix = arg;
 		break;
 	case KEY_PATTERN:
-		o->pattern = arg ? arg : "1";
+		o->pattern = arg ? arg : default_seed;
 		break;
 	case KEY_READY_FILE:
 		o->ready_file = arg;
@@ -339,12 +345,32 @@ static void check_plot(const char *path)
 		cli_usage(NULL, "--plot: '%s' ends neither in .svg nor in .png", path);
 }
 
+/* Files are filled by who uses them. What is then verified is meant, unless another seed is named.
+ */
+static void check_fill(struct bench_options *o)
+{
+	if (!o->pattern)
+		return;
+	if (!o->segment_id)
+		cli_usage(NULL,
+			  "--pattern needs --mode=target or --segment-id with a segment of files");
+	o->fill = true;
+	o->fill_seed = 1;
+	if (o->pattern != default_seed)
+		o->fill_seed = number(NULL, "pattern", o->pattern, 0, UINT64_MAX);
+	else if (o->verify)
+		o->fill_seed = o->seed;
+}
+
 static void check(struct bench_options *o)
 {
 	const bool local = strcmp(o->protocol, "local") == 0;
 
-	if (o->pattern || o->ready_file)
-		cli_usage(NULL, "--%s needs --mode=target", o->pattern ? "pattern" : "ready-file");
+	if (o->ready_file)
+		cli_usage(NULL, "--ready-file needs --mode=target");
+	check_fill(o);
+	if (o->self && strcmp(o->protocol, "nvmeof") == 0)
+		cli_usage(NULL, "--self excludes --protocol=nvmeof: a target serves memory");
 	if ((o->duration > 0) + (o->requests > 0) + (o->bytes > 0) > 1)
 		cli_usage(NULL, "at most one of --duration, --requests and --bytes");
 	if (o->segment_id && (o->self || local))

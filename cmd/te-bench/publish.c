@@ -38,14 +38,31 @@ static bool offers_rdma(struct te_meta *m, const char *name)
 	return yes;
 }
 
-static bool any_offers_rdma(struct te_meta *m, const char *segments)
+static bool any(struct te_meta *m, const char *segments,
+		bool (*is)(struct te_meta *m, const char *))
 {
 	char *list = strdup(segments), *rest = list, *name;
 	bool yes = false;
 
 	while (list && !yes && (name = strsep(&rest, ",")))
-		yes = *name && offers_rdma(m, name);
+		yes = *name && is(m, name);
 	free(list);
+	return yes;
+}
+
+/* What is not under its name can only be of files. */
+static bool is_memory(struct te_meta *m, const char *name)
+{
+	struct te_meta_value v = { 0 };
+	char *key;
+	bool yes;
+
+	if (strncmp(name, "nvmeof/", 7) == 0)
+		return false;
+	key = te_meta_key_segment(m, name);
+	yes = !key || te_meta_get(m, key, &v, NULL) != -ENOENT;
+	te_meta_value_clear(&v);
+	free(key);
 	return yes;
 }
 
@@ -59,7 +76,7 @@ static bool may_take_rdma(const struct session *s, struct te_meta *m)
 	if (strcmp(way, "auto") != 0 || s->conf.force_tcp)
 		return false;
 	/* The target of --self is on this host: shm serves. */
-	return o->segment_id && has_nics() && any_offers_rdma(m, o->segment_id);
+	return o->segment_id && has_nics() && any(m, o->segment_id, offers_rdma);
 }
 
 /* The host of "host:port", "[v6]:port" or "host": where we can be reached, at another port. */
@@ -108,7 +125,9 @@ int publish_choose(struct session *s, struct te_err *err)
 	if (rc)
 		return rc;
 	p2p = strcmp(te_meta_scheme(m), "p2p") == 0;
-	s->rdma = may_take_rdma(s, m);
+	s->files = s->opt->cli.name && s->opt->segment_id && !p2p &&
+		   !any(m, s->opt->segment_id, is_memory);
+	s->rdma = !s->files && may_take_rdma(s, m);
 	te_meta_close(m);
 	if (s->rdma)
 		good = p2p ? choose_addresses(s) : choose_names(s);

@@ -61,6 +61,7 @@ static const struct raw_ops *ops_of(enum raw_kind kind)
 		[RAW_TCP] = &raw_tcp_ops,
 		[RAW_VM] = &raw_vm_ops,
 		[RAW_COPY] = &raw_copy_ops,
+		[RAW_FILE] = &raw_file_ops,
 	};
 
 	return all[kind];
@@ -87,6 +88,8 @@ static void size_lanes(struct raw *r)
 		*l = (struct raw_lane){
 			.raw = r, .ops = ops_of(s->kind), .index = (unsigned)i, .fd = -1
 		};
+		l->files = s->files;
+		l->lanes = r->nlanes;
 		l->writes = s->op == BENCH_WRITE || (r->both_ways && i % 2);
 		l->piece = spread ? s->block / share : s->block;
 		l->depth = (size_t)(spread ? s->requests : s->requests / share);
@@ -145,6 +148,10 @@ static void run_lane(struct raw_lane *l)
 	const bool turns = raw_takes_turns(l);
 
 	l->bytes = 0;
+	if (l->ops->round) {
+		l->error = l->ops->round(l, r->until);
+		return;
+	}
 	do {
 		l->error = l->ops->batch(l, l->writes);
 		l->bytes += l->piece * l->depth;

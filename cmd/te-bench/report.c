@@ -109,6 +109,8 @@ json_t *report_environment(const struct run *run)
 	if (gmtime_r(&now, &tm))
 		strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	te_conf_each(add_tunable, tunables);
+	if (s->conf.file_sync)
+		json_object_set_new(tunables, "MC_TE_FILE_SYNC", json_string("1"));
 	for (i = 0; i < s->nsegments; i++)
 		json_array_append_new(segments, json_string(s->segments[i].name));
 	json_object_set_new(env, "version", json_string(te_version()));

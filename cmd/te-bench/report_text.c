@@ -27,6 +27,8 @@ static void print_what(const struct run *run, const struct case_result *r)
 	       s->nsegments == 1 ? "" : "s", s->segments[0].name);
 	if (s->nsegments > 1)
 		printf(" and %zu more", s->nsegments - 1);
+	if (s->conf.file_sync && bench_writes(r->spec.op))
+		printf(", WRITEs to files durable");
 	putchar('\n');
 }
 

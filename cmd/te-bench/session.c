@@ -26,13 +26,16 @@ size_t session_alive(const struct session *s)
 
 void segment_fail(struct segment *g, const char *reason)
 {
-	char prefix[300];
+	char name[300];
 
 	if (atomic_exchange(&g->failed, true))
 		return;
 	/* Some reasons begin so themselves. */
-	snprintf(prefix, sizeof(prefix), "segment '%s': ", g->name);
-	cli_fail(0, "%s%s", strncmp(reason, prefix, strlen(prefix)) ? prefix : "", reason);
+	snprintf(name, sizeof(name), "segment '%s'", g->name);
+	if (strncmp(reason, name, strlen(name)) == 0)
+		cli_fail(0, "%s", reason);
+	else
+		cli_fail(0, "%s: %s", name, reason);
 }
 
 /* ---- engines -------------------------------------------------------------------------------- */
@@ -41,13 +44,14 @@ static int open_engine(struct session *s, struct te_engine **out, bool checker, 
 {
 	const struct bench_options *o = s->opt;
 	const bool served = strcmp(o->protocol, "tcp") == 0 || strcmp(o->protocol, "rdma") == 0;
-	const bool named = !checker && o->cli.name;
+	const bool named = !checker && !s->files && o->cli.name;
 	struct te_conf conf = s->conf;
 	struct te_engine_options eo = {
 		.metadata_server = o->cli.metadata,
-		.local_server_name = named     ? o->cli.name
-				     : checker ? s->checker_name
-					       : s->own_name,
+		/* Files may be found by it, which publishes nothing. */
+		.local_server_name = named || s->files ? o->cli.name
+				     : checker	       ? s->checker_name
+						       : s->own_name,
 		.protocol = served ? o->protocol : NULL,
 		.transport = strcmp(o->protocol, "auto") == 0 ? NULL : o->protocol,
 		.device_name = o->device_name,
@@ -142,10 +146,14 @@ static int open_segment(struct session *s, struct segment *g, struct te_err *err
 	if (rc)
 		return rc;
 	join_pieces(g->desc);
+	rc = files_join(g, err);
+	if (rc)
+		return rc;
 	if (!g->desc->nbuffers)
 		return te_fail(err, -ENODATA, "it has no buffers");
-	if (!s->checker)
-		return 0;
+	rc = files_check(s, g, err);
+	if (rc || !s->checker)
+		return rc;
 	g->check_id = te_segment_open(s->checker, g->name, err);
 	return g->check_id < 0 ? g->check_id : 0;
 }
@@ -160,6 +168,31 @@ static void open_segments(struct session *s)
 		if (open_segment(s, &s->segments[i], &err))
 			segment_fail(&s->segments[i], err.msg);
 	}
+}
+
+/* --pattern. Memory is filled by its own target. */
+static int fill_segments(struct session *s, struct te_err *err)
+{
+	struct segment *g;
+	size_t i;
+	int rc = 0;
+
+	for (i = 0; s->opt->fill && !rc && i < s->nsegments; i++) {
+		g = &s->segments[i];
+		if (g->failed)
+			continue;
+		if (g->files)
+			rc = files_fill(s, g, err);
+		else
+			rc = te_fail(err, -EOPNOTSUPP,
+				     "it is memory, which is filled by its target (te-target "
+				     "--pattern)");
+		if (rc && rc != -EINTR) {
+			segment_fail(g, err->msg);
+			rc = 0;
+		}
+	}
+	return rc;
 }
 
 /* --protocol=local: our own memory is the target. */
@@ -271,12 +304,17 @@ static int open_all(struct session *s, struct te_err *err)
 		return rc;
 	te_engine_info(s->engine, &info);
 	s->store = info.metadata_server;
-	if (session_is_local(s))
-		return open_own(s, err);
+	if (session_is_local(s)) {
+		rc = open_own(s, err);
+		check_transports(s);
+		return rc;
+	}
 	rc = split_names(s, o->self ? s->self.segment : o->segment_id, err);
-	if (!rc)
-		open_segments(s);
-	return rc;
+	if (rc)
+		return rc;
+	open_segments(s);
+	check_transports(s);
+	return fill_segments(s, err);
 }
 
 int session_open(struct session *s, const struct bench_options *opt, int signals)
@@ -287,6 +325,7 @@ int session_open(struct session *s, const struct bench_options *opt, int signals
 	*s = (struct session){ .opt = opt, .signals = signals, .self = { .out = -1 } };
 	s->epoch = (uint32_t)now_ns() ^ (uint32_t)getpid() << 16;
 	cli_conf(&opt->cli, &s->conf);
+	s->conf.file_sync |= opt->sync;
 	rc = open_all(s, &err);
 	if (rc) {
 		session_close(s);
@@ -297,7 +336,6 @@ int session_open(struct session *s, const struct bench_options *opt, int signals
 		 * each other. */
 		return cli_fail(rc == -EINVAL ? CLI_USAGE : CLI_FAIL, "%s", err.msg);
 	}
-	check_transports(s);
 	rc = check_blocks(s);
 	if (!rc && !session_alive(s))
 		rc = CLI_FAIL;
@@ -318,8 +356,10 @@ void session_close(struct session *s)
 		te_free(s->engine, s->own);
 	if (s->engine)
 		te_engine_close(s->engine);
-	for (i = 0; i < s->nsegments; i++)
+	for (i = 0; i < s->nsegments; i++) {
 		te_desc_free(s->segments[i].desc);
+		te_desc_free(s->segments[i].files);
+	}
 	free(s->segments);
 	free(s->names);
 	free(s->matrix);

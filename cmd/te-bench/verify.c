@@ -40,10 +40,39 @@ void verify_fill(struct stream *s, size_t from, size_t n)
 	}
 }
 
+static const char *place_text(const struct stream *s, size_t i, const struct pattern_mismatch *m,
+			      char *buf, size_t size)
+{
+	uint64_t within;
+	const char *file = files_at(s->segment, m->offset, &within);
+
+	if (file)
+		snprintf(buf, size, "offset %llu (byte %llu of '%s')",
+			 (unsigned long long)m->offset, (unsigned long long)within, file);
+	else
+		snprintf(buf, size, "buffer %u, offset %llu", s->place[i].buffer,
+			 (unsigned long long)m->offset);
+	return buf;
+}
+
+/* What READs are compared with must have been put there. */
+static void ask(const struct stream *s, enum pattern_kind kind)
+{
+	const unsigned long long seed = s->worker->crew->session->opt->seed;
+
+	if (s->segment->files && (kind == PATTERN_FOREIGN || kind == PATTERN_STALE))
+		cli_fail(0,
+			 "were the files filled (te-bench --pattern=%llu), and not written since?",
+			 seed);
+	else if (kind == PATTERN_FOREIGN)
+		cli_fail(0, "was the target filled with --pattern=%llu?", seed);
+}
+
 static void tell(struct stream *s, size_t i, const struct pattern_mismatch *m)
 {
 	struct crew *c = s->worker->crew;
 	const char *by = te_segment_transport(c->session->engine, s->segment->id);
+	char where[512];
 	unsigned told = atomic_fetch_add_explicit(&c->told, 1, memory_order_relaxed);
 
 	if (told == TOLD_MAX)
@@ -51,16 +80,15 @@ static void tell(struct stream *s, size_t i, const struct pattern_mismatch *m)
 	if (told >= TOLD_MAX)
 		return;
 	cli_fail(0,
-		 "wrong bytes after %s: segment '%s', buffer %u, offset %llu: expected 0x%02x, "
-		 "found 0x%02x "
+		 "wrong bytes after %s: segment '%s', %s: expected 0x%02x, found 0x%02x "
 		 "(%s, %llu of %llu bytes at offset %llu, path %s)",
-		 s->req[i].op == TE_WRITE ? "WRITE" : "READ", s->segment->name, s->place[i].buffer,
-		 (unsigned long long)m->offset, m->expected, m->found, pattern_kind_name(m->kind),
-		 (unsigned long long)m->count, (unsigned long long)s->req[i].length,
-		 (unsigned long long)s->place[i].offset, by ? by : "unknown");
-	if (m->kind == PATTERN_FOREIGN && s->req[i].op == TE_READ && told == 0)
-		cli_fail(0, "was the target filled with --pattern=%llu?",
-			 (unsigned long long)c->session->opt->seed);
+		 s->req[i].op == TE_WRITE ? "WRITE" : "READ", s->segment->name,
+		 place_text(s, i, m, where, sizeof(where)), m->expected, m->found,
+		 pattern_kind_name(m->kind), (unsigned long long)m->count,
+		 (unsigned long long)s->req[i].length, (unsigned long long)s->place[i].offset,
+		 by ? by : "unknown");
+	if (s->req[i].op == TE_READ && told == 0)
+		ask(s, m->kind);
 }
 
 static void check(struct stream *s, size_t i, uint32_t epoch, const void *at)
