@@ -219,7 +219,7 @@ static int register_files(struct file_lane *f, const struct raw_files *all)
 	const struct part *r = &all->part[TE_READ], *w = &all->part[TE_WRITE];
 	const size_t nr = r->extents ? r->extents->nbuffers : 0;
 	const size_t nw = w->extents ? w->extents->nbuffers : 0;
-	int *fds = calloc(nr + nw, sizeof(*fds));
+	int *fds = calloc(nr + nw + 1, sizeof(*fds));
 	size_t i;
 	int rc;
 
