@@ -38,13 +38,21 @@ TESTS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
 PROGS    := $(patsubst tests/e2e/progs/%.c,progs/%,$(wildcard tests/e2e/progs/*.c))
 MANS     := $(patsubst man/%.scd,%,$(wildcard man/*.scd))
 
-all: $(CMDS:%=$O/%) $O/libte.a $O/$(SONAME) $(MANS:%=$O/man/%)
+all: $(CMDS:%=$O/%) $O/libte.a $O/$(SONAME) $O/libtransfer_engine.a $O/libtransfer_engine.so.0 $(MANS:%=$O/man/%)
 
 help:
 	@echo 'make | make check | check-unit | check-e2e | check-vm | lint | install PREFIX= DESTDIR= | clean; ASAN=1 or TSAN=1 build apart'
 
 $O/libte.a: $(LIB_SRC:%.c=$O/%.o)
 	$(Q_AR)rm -f $@ && $(AR) rcs $@ $^
+# The same library under the names of Mooncake's: nothing of libte need be beside it.
+COMPAT_SRC := $(wildcard lib/compat/*.c)
+$O/libtransfer_engine.a: $(LIB_SRC:%.c=$O/%.o) $(COMPAT_SRC:%.c=$O/%.o)
+	$(Q_AR)rm -f $@ && $(AR) rcs $@ $^
+$O/libtransfer_engine.so.0: $(LIB_SRC:%.c=$O/%.o) $(COMPAT_SRC:%.c=$O/%.o) lib/compat/libtransfer_engine.map
+	$(Q_LD)$(CC) -shared $(ALL_CFLAGS) $(LDFLAGS) -Wl,-soname,$(@F) -Wl,--version-script=lib/compat/libtransfer_engine.map \
+		-o $@ $(filter %.o,$^) $(LIB_LIBS)
+	@ln -sf $(@F) $O/libtransfer_engine.so
 $O/$(SONAME): $(LIB_SRC:%.c=$O/%.o) lib/libte.map
 	$(Q_LD)$(CC) -shared $(ALL_CFLAGS) $(LDFLAGS) -Wl,-soname,$(SONAME) -Wl,--version-script=lib/libte.map \
 		-o $@ $(filter %.o,$^) $(LIB_LIBS)
@@ -105,11 +113,13 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/te $(DESTDIR)$(LIBDIR)/pkgconfig
 	install $(CMDS:%=$O/%) $(DESTDIR)$(PREFIX)/bin
 	install -m644 $(HEADERS) $(DESTDIR)$(PREFIX)/include/te
-	install -m644 $O/libte.a $(DESTDIR)$(LIBDIR)
-	install $O/$(SONAME) $(DESTDIR)$(LIBDIR)
+	install -m644 $O/libte.a $O/libtransfer_engine.a $(DESTDIR)$(LIBDIR)
+	install $O/$(SONAME) $O/libtransfer_engine.so.0 $(DESTDIR)$(LIBDIR)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libte.so
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LIB_LIBS)|' \
-		lib/te.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/te.pc
+	ln -sf libtransfer_engine.so.0 $(DESTDIR)$(LIBDIR)/libtransfer_engine.so
+	for pc in te transfer_engine; do \
+		sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LIB_LIBS)|' \
+			lib/$$pc.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/$$pc.pc; done
 	for m in $(MANS); do install -D -m644 $O/man/$$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$$m; done
 	install -D -m644 completions/te.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/te
 	for c in $(CMDS); do ln -sf te $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$c; done

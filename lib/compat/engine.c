@@ -1,0 +1,223 @@
+/* engine.c - engines, transports and what is told about them under the names of
+ * transfer_engine_c.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "compat/compat.h"
+#include "te_topo.h"
+
+/* ---- engines ------------------------------------------------------------------------------ */
+
+/* rpc_port 0: the one that the name or the range gives. */
+static int open_engine(struct compat_engine *e, unsigned rpc_port, struct te_err *err)
+{
+	struct te_engine_options opt = { .metadata_server = e->conn,
+					 .local_server_name = e->name,
+					 .protocol = e->protocol,
+					 .nic_priority_matrix = e->matrix,
+					 .auto_discovery = true };
+	struct te_conf conf;
+
+	te_conf_read(&conf);
+	if (rpc_port)
+		conf.min_rpc_port = conf.max_rpc_port = rpc_port;
+	opt.conf = &conf;
+	return te_engine_open(&e->te, &opt, err);
+}
+
+void compat_engine_free(struct compat_engine *e)
+{
+	if (!e)
+		return;
+	te_engine_close(e->te);
+	while (e->buffers) {
+		struct compat_buffer *next = e->buffers->next;
+
+		free(e->buffers->location);
+		free(e->buffers);
+		e->buffers = next;
+	}
+	free(e->open);
+	free(e->conn);
+	free(e->name);
+	free(e->matrix);
+	pthread_mutex_destroy(&e->lock);
+	free(e);
+}
+
+static struct compat_engine *engine_new(const char *conn, const char *name, const char *protocol)
+{
+	struct compat_engine *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	pthread_mutex_init(&e->lock, NULL);
+	e->conn = te_strdup(conn);
+	e->name = te_strdup(name);
+	e->protocol = protocol;
+	if ((!conn || e->conn) && (!name || e->name))
+		return e;
+	compat_engine_free(e);
+	return NULL;
+}
+
+transfer_engine_t createTransferEngine(const char *conn, const char *local_server_name,
+				       const char *ip_or_host_name, uint64_t rpc_port,
+				       int auto_discover)
+{
+	/* Without discovery installTransport() decides; until then what every host has. */
+	struct compat_engine *e =
+		engine_new(conn, local_server_name, auto_discover ? "auto" : "tcp");
+	transfer_engine_t h = NULL;
+	struct te_err err;
+
+	(void)ip_or_host_name;
+	(void)rpc_port;
+	if (!e)
+		return NULL;
+	if (open_engine(e, 0, &err)) {
+		te_log(TE_LOG_ERROR, "createTransferEngine: %s", err.msg);
+		e->te = NULL;
+	} else {
+		h = compat_handle_new(e);
+	}
+	if (!h)
+		compat_engine_free(e);
+	return h;
+}
+
+void destroyTransferEngine(transfer_engine_t h)
+{
+	compat_engine_free(compat_handle_free(h));
+}
+
+int discoverTopology(transfer_engine_t h)
+{
+	if (!compat_get(h))
+		return TE_CODE_INVALID_ARGUMENT;
+	compat_put(h);
+	return 0;
+}
+
+int getLocalIpAndPort(transfer_engine_t h, char *buf, size_t len)
+{
+	struct compat_engine *e = compat_get(h);
+	struct te_engine_info info;
+	bool v6;
+
+	if (!e)
+		return TE_CODE_INVALID_ARGUMENT;
+	te_engine_info(e->te, &info);
+	v6 = strchr(info.host, ':');
+	if (buf && len)
+		snprintf(buf, len, "%s%s%s:%u", v6 ? "[" : "", info.host, v6 ? "]" : "",
+			 info.rpc_port);
+	compat_put(h);
+	return buf && len ? 0 : TE_CODE_INVALID_ARGUMENT;
+}
+
+/* ---- transports --------------------------------------------------------------------------- */
+
+static int register_again(struct compat_engine *e, struct te_err *err)
+{
+	for (const struct compat_buffer *b = e->buffers; b; b = b->next) {
+		int r = te_register(e->te, b->addr, b->len, b->location, b->remote, err);
+
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+/* The engine opens anew, under the same name and port; as it was where that fails. */
+static int reopen(struct compat_engine *e, const char *protocol, const char *matrix,
+		  struct te_err *err)
+{
+	char *old_matrix = e->matrix, *new_matrix = te_strdup(matrix);
+	const char *old_protocol = e->protocol;
+	struct te_engine_info info;
+	struct te_err again;
+	unsigned port;
+	int r;
+
+	if (matrix && !new_matrix)
+		return te_fail(err, -ENOMEM, "out of memory");
+	te_engine_info(e->te, &info);
+	port = info.rpc_port;
+	te_engine_close(e->te);
+	e->te = NULL;
+	e->protocol = protocol;
+	e->matrix = new_matrix;
+	r = open_engine(e, port, err);
+	if (!r) {
+		free(old_matrix);
+		return register_again(e, err);
+	}
+	e->protocol = old_protocol;
+	e->matrix = old_matrix;
+	free(new_matrix);
+	if (open_engine(e, port, &again) || register_again(e, &again))
+		te_log(TE_LOG_ERROR, "installTransport: %s", again.msg);
+	return r;
+}
+
+static int install(struct compat_engine *e, const char *protocol, const char *matrix,
+		   struct te_err *err)
+{
+	struct te_engine_info info;
+	bool same_matrix = !matrix || !*matrix || (e->matrix && !strcmp(e->matrix, matrix));
+
+	if (!e->te)
+		return te_fail(err, -ESHUTDOWN, "the engine could not be opened again");
+	te_engine_info(e->te, &info);
+	/* tcp serves beside rdma; its peers need no matrix. */
+	if (!strcmp(protocol, "tcp") || (!strcmp(info.protocol, protocol) && same_matrix))
+		return 0;
+	if (atomic_load(&e->used))
+		return te_fail(
+			err, -EBUSY,
+			"transport '%s' must be installed before the first segment is opened "
+			"and the first batch allocated",
+			protocol);
+	return reopen(e, protocol, same_matrix ? e->matrix : matrix, err);
+}
+
+static const char *const transports[] = { "tcp", "rdma", "nvmeof", "local", "shm" };
+
+/* Its place in the list plus one; 0: unknown. */
+static size_t find_transport(const char *proto)
+{
+	for (size_t i = 0; proto && i < ARRAY_SIZE(transports); i++)
+		if (!strcmp(transports[i], proto))
+			return i + 1;
+	return 0;
+}
+
+transport_t installTransport(transfer_engine_t h, const char *proto, void **args)
+{
+	struct compat_engine *e = compat_get_alone(h);
+	size_t place = find_transport(proto);
+	struct te_err err = { 0 };
+
+	if (!e)
+		return NULL;
+	if (!place)
+		te_fail(&err, -ENOTSUP, "unknown transport '%s' (tcp, rdma, nvmeof)",
+			proto ? proto : "");
+	else if (place <= 2)
+		install(e, transports[place - 1], args ? args[0] : NULL, &err);
+	compat_put(h);
+	if (err.code)
+		te_log(TE_LOG_ERROR, "installTransport: %s", err.msg);
+	return err.code ? NULL : (void *)&transports[place - 1];
+}
+
+int uninstallTransport(transfer_engine_t h, const char *proto)
+{
+	int r = discoverTopology(h); /* is it an engine? */
+
+	return r ? r : find_transport(proto) ? 0 : TE_CODE_INVALID_ARGUMENT;
+}
