@@ -166,7 +166,7 @@ void rdma_drain(struct rdma_ctx *c);
 void *rdma_poller_main(void *poller);
 void rdma_help(struct te_peer *p, struct te_slice *s, const _Atomic uint32_t *pending, uint64_t until);
 
-/* ---- endpoints: ep.c, post.c ---- */
+/* ---- endpoints: ep.c, post.c, retire.c ---- */
 
 enum rdma_ep_state {
 	EP_NEW,		/* its QPs exist */
