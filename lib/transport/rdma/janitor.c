@@ -1,5 +1,5 @@
 /* janitor.c - what happens by itself: events of NICs, endpoints that stall or are never finished,
- * what was retired, peers that wait or have gone. */
+ * peers that wait or have gone. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -361,7 +361,6 @@ static bool tick(struct rdma *t)
 	for (size_t i = 0; i < t->nctx; i++)
 		if (t->ctx[i])
 			busy |= tend_endpoints(t->ctx[i]);
-	busy |= rdma_ep_reap(t, false);
 	busy |= tend_peers(t);
 	if (busy)
 		ask_for_news(t);

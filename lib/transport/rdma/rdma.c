@@ -93,6 +93,8 @@ static int start(struct rdma *t, struct te_err *err)
 	for (size_t i = 0; i < t->nctx && !r; i++)
 		if (t->ctx[i])
 			r = rdma_ctx_start(t->ctx[i], err);
+	if (!r)
+		r = rdma_reaper_start(t, err);
 	return r ? r : rdma_janitor_start(t, err);
 }
 
@@ -120,7 +122,7 @@ static int rdma_open(const struct te_transport_env *env, struct te_transport **o
 		return te_fail(err, -ENOMEM, "out of memory");
 	t->base.ops = &te_transport_rdma;
 	t->base.env = env;
-	t->wake = -1;
+	t->wake = t->reaper_wake = -1;
 	pthread_rwlock_init(&t->gate, NULL);
 	pthread_mutex_init(&t->peers_lock, NULL);
 	pthread_mutex_init(&t->retired_lock, NULL);
@@ -181,12 +183,15 @@ static void rdma_close(struct te_transport *base)
 		rdma_peer_free(t->peers);
 		t->peers = next;
 	}
+	rdma_reaper_stop(t);
 	wait_for_flushes(t);
 	te_regions_each(base->env->regions, forget_keys, base);
 	for (size_t i = 0; i < t->nctx; i++)
 		rdma_ctx_close(t->ctx[i]);
 	if (t->wake >= 0)
 		close(t->wake);
+	if (t->reaper_wake >= 0)
+		close(t->reaper_wake);
 	te_matrix_free(t->matrix);
 	pthread_cond_destroy(&t->bye_cond);
 	pthread_mutex_destroy(&t->bye_lock);

@@ -200,9 +200,9 @@ struct rdma_ep {
 	struct te_pool_node node;	/* key: the peer's NIC path */
 	struct rdma_ctx *ctx;
 	char path[TE_SHAKE_PATH];
-	_Atomic uint32_t refs;		/* the pool (then the janitor), rails, callers inside */
+	_Atomic uint32_t refs;		/* the pool (then the reaper), rails, callers inside */
 	_Atomic uint32_t work;		/* requests posted and not back */
-	struct rdma_ep *next_retired;	/* the janitor's */
+	struct rdma_ep *next_retired;	/* the reaper's */
 	uint64_t retired_at;
 
 	pthread_mutex_t lock;		/* everything below, and posting */
@@ -239,8 +239,11 @@ void rdma_ep_shake(struct rdma_ep *ep, struct te_shake *out);
 void rdma_ep_retire(struct rdma_ep *ep, const struct te_err *why, const struct te_slice *ill);
 /* Its QPs are destroyed and it has work all the same: that comes back now. */
 void rdma_ep_return_lost(struct rdma_ep *ep);
-/* Janitor: destroys those that have nothing in flight any more. true: some are left. */
+/* Destroys those that have nothing in flight any more, force: all. May take a second for each. true: some are left. */
 bool rdma_ep_reap(struct rdma *t, bool force);
+/* The thread that does so. Once it is stopped, what is left is the caller's to reap. */
+int rdma_reaper_start(struct rdma *t, struct te_err *err);
+void rdma_reaper_stop(struct rdma *t);
 
 /* Posts as many of the chain as there is room for; returns the rest. 0 slices posted and rest: no room, or not
    ready, or, with status -EMSGSIZE in the first one, it is in more pieces than there ever is room for. */
@@ -413,6 +416,11 @@ struct rdma {
 	bool has_janitor;
 	int wake;			/* eventfd */
 	_Atomic bool asleep, stop;
+
+	pthread_t reaper;
+	bool has_reaper;
+	int reaper_wake;		/* eventfd */
+	_Atomic bool reaper_stop;
 	pthread_mutex_t retired_lock;
 	struct rdma_ep *retired;
 

@@ -1,7 +1,9 @@
 /* retire.c - the end of endpoints: out of the pool, QPs to ERR, and destroyed once their work is
  * back. */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include "transport/rdma/rdma.h"
 
@@ -60,6 +62,7 @@ static void queue_retired(struct rdma_ep *ep)
 	t->retired = ep;
 	pthread_mutex_unlock(&t->retired_lock);
 	atomic_fetch_add(&t->retires, 1);
+	eventfd_write(t->reaper_wake, 1);
 }
 
 static void to_err(struct ibv_qp *qp)
@@ -108,7 +111,7 @@ void rdma_ep_retire(struct rdma_ep *ep, const struct te_err *why, const struct t
 	te_pool_remove(&c->pool, &ep->node);
 	pthread_mutex_unlock(&c->lock);
 	te_info("endpoint retired: %s", why->msg);
-	/* Before the janitor may have it: a farewell names its QPs. */
+	/* Before the reaper may have it: a farewell names its QPs. */
 	if (tell || w.n)
 		rdma_bye(ep, w.peer, w.n);
 	queue_retired(ep);
@@ -172,4 +175,45 @@ bool rdma_ep_reap(struct rdma *t, bool force)
 	some = t->retired;
 	pthread_mutex_unlock(&t->retired_lock);
 	return some;
+}
+
+/* A thread of its own: the kernel keeps who destroys a QP until the last packet of that is gone,
+ * which with soft-RoCE takes a second where packets wait for a neighbour that does not answer. */
+static void *reaper(void *arg)
+{
+	struct rdma *t = arg;
+	struct pollfd fd = { .fd = t->reaper_wake, .events = POLLIN };
+	bool some = false;
+	eventfd_t count;
+
+	while (!atomic_load(&t->reaper_stop)) {
+		poll(&fd, 1, some ? RDMA_TICK_MS : -1);
+		eventfd_read(t->reaper_wake, &count);
+		some = rdma_ep_reap(t, false);
+	}
+	return NULL;
+}
+
+int rdma_reaper_start(struct rdma *t, struct te_err *err)
+{
+	int r;
+
+	t->reaper_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (t->reaper_wake < 0)
+		return te_fail(err, -errno, "cannot make an eventfd: %s", strerror(errno));
+	r = te_thread_start(&t->reaper, "te-rdma-reap", reaper, t);
+	if (r)
+		return te_fail(err, r, "cannot start a thread: %s", strerror(-r));
+	t->has_reaper = true;
+	return 0;
+}
+
+void rdma_reaper_stop(struct rdma *t)
+{
+	if (!t->has_reaper)
+		return;
+	atomic_store(&t->reaper_stop, true);
+	eventfd_write(t->reaper_wake, 1);
+	pthread_join(t->reaper, NULL);
+	t->has_reaper = false;
 }
