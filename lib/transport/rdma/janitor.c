@@ -1,8 +1,7 @@
-/* janitor.c - what happens by itself: events of NICs, endpoints that stall or are never finished,
- * peers that wait or have gone. */
+/* janitor.c - what happens by itself: endpoints that stall or are never finished, peers that wait
+ * or have gone. Deadlines depend on it: whatever may block is some other thread's. */
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -10,112 +9,12 @@
 #include "transport/rdma/rdma.h"
 
 enum {
-	LOOK_MS = 1000,	    /* between two looks at a NIC that is down: events can be lost */
 	IDLE_S = 30,	    /* after which an endpoint proves that its peer still lives */
 	TELL_MAX = 64,	    /* peers with failures that one tick tells */
 	BATCH = 16,	    /* endpoints that one tick gives up */
 	SLOWEST_NS = 1000,  /* a byte, of a NIC that may be the slowest: 1 MB/s */
 	RATE_MIN = 4 << 20, /* bytes a second that are expected of a NIC that was never measured */
 };
-
-/* ---- events ------------------------------------------------------------------------------- */
-
-static void retire_qp(struct rdma_ctx *c, const struct ibv_qp *qp, const char *event)
-{
-	struct rdma_ep *found = NULL;
-	struct te_err why;
-
-	pthread_mutex_lock(&c->lock);
-	for (struct te_pool_node *n = te_pool_first(&c->pool); n && !found; n = te_pool_next(n)) {
-		struct rdma_ep *ep = container_of(n, struct rdma_ep, node);
-
-		for (unsigned i = 0; i < ep->nqp; i++)
-			if (ep->qps[i].qp == qp)
-				found = ep;
-	}
-	if (found)
-		atomic_fetch_add(&found->refs, 1);
-	pthread_mutex_unlock(&c->lock);
-	if (!found)
-		return;
-	te_fail(&why, -EIO, "%s to %s: %s", c->path, found->path, event);
-	rdma_ep_retire(found, &why, NULL);
-	rdma_ep_put(found);
-}
-
-static void changed(struct rdma_ctx *c)
-{
-	struct rdma *t = c->t;
-
-	pthread_mutex_lock(&t->peers_lock);
-	for (struct rdma_peer *p = t->peers; p; p = p->next)
-		rdma_peer_replan(p, c);
-	pthread_mutex_unlock(&t->peers_lock);
-	t->base.env->directory->changed(t->base.env->directory);
-}
-
-static void port_down(struct rdma_ctx *c)
-{
-	struct te_err why;
-
-	te_fail(&why, -ENETDOWN, "device '%s' port %lld is down", c->name,
-		(long long)c->t->base.env->conf->ib_port);
-	rdma_ctx_down(c, why.msg);
-	changed(c);
-}
-
-/* qp: what it is about, NULL: the device or port. */
-static void act(struct rdma_ctx *c, enum ibv_event_type type, const struct ibv_qp *qp)
-{
-	const char *text = ibv_event_type_str(type);
-
-	te_info("device '%s': %s", c->name, text);
-	if (qp) {
-		retire_qp(c, qp, text);
-		return;
-	}
-	switch (type) {
-	case IBV_EVENT_CQ_ERR:
-	case IBV_EVENT_DEVICE_FATAL:
-	case IBV_EVENT_WQ_FATAL:
-		rdma_ctx_fatal(c, text);
-		changed(c);
-		break;
-	case IBV_EVENT_PORT_ERR:
-		port_down(c);
-		break;
-	case IBV_EVENT_PORT_ACTIVE:
-	case IBV_EVENT_LID_CHANGE:
-	case IBV_EVENT_GID_CHANGE:
-	case IBV_EVENT_PKEY_CHANGE:
-	case IBV_EVENT_CLIENT_REREGISTER:
-		if (!atomic_load(&c->broken) && rdma_ctx_refresh(c))
-			changed(c);
-		break;
-	default:
-		break;
-	}
-}
-
-static bool is_about_qp(enum ibv_event_type type)
-{
-	return type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR ||
-	       type == IBV_EVENT_QP_ACCESS_ERR || type == IBV_EVENT_PATH_MIG_ERR;
-}
-
-/* Acknowledged before it is acted on: a QP cannot be destroyed while an event of it is not. */
-static void take_events(struct rdma_ctx *c)
-{
-	struct ibv_async_event ev;
-
-	while (!ibv_get_async_event(c->verbs, &ev)) {
-		const struct ibv_qp *qp = is_about_qp(ev.event_type) ? ev.element.qp : NULL;
-		enum ibv_event_type type = ev.event_type;
-
-		ibv_ack_async_event(&ev);
-		act(c, type, qp);
-	}
-}
 
 /* ---- endpoints ---------------------------------------------------------------------------- */
 
@@ -367,64 +266,31 @@ static bool tick(struct rdma *t)
 	return busy;
 }
 
-/* true: there is a NIC that may come back. */
-static bool look_at_nics(struct rdma *t, uint64_t *last)
+static void wait_for(struct rdma *t, int ms)
 {
-	bool down = false, due = te_now() - *last >= (uint64_t)LOOK_MS * TE_NSEC_PER_MSEC;
-
-	for (size_t i = 0; i < t->nctx; i++) {
-		struct rdma_ctx *c = t->ctx[i];
-
-		if (!c || c->ended || atomic_load(&c->active))
-			continue;
-		down = true;
-		if (due && (atomic_load(&c->broken) ? rdma_ctx_reopen(c) : rdma_ctx_refresh(c)))
-			changed(c);
-	}
-	if (due)
-		*last = te_now();
-	return down;
-}
-
-static void wait_for(struct rdma *t, struct pollfd *fds, nfds_t n, int ms)
-{
+	struct pollfd fd = { .fd = t->wake, .events = POLLIN };
 	eventfd_t count;
 
-	fds[0] = (struct pollfd){ .fd = t->wake, .events = POLLIN };
-	for (nfds_t i = 1; i < n; i++) {
-		const struct rdma_ctx *c = t->ctx[i - 1];
-
-		fds[i] = (struct pollfd){ .fd = c && c->verbs ? c->verbs->async_fd : -1,
-					  .events = POLLIN };
-	}
-	poll(fds, n, ms);
+	poll(&fd, 1, ms);
 	atomic_store(&t->asleep, false);
-	if (fds[0].revents & POLLIN)
-		eventfd_read(t->wake, &count);
-	for (nfds_t i = 1; i < n; i++)
-		if (fds[i].revents & POLLIN)
-			take_events(t->ctx[i - 1]);
+	eventfd_read(t->wake, &count);
 }
 
 static void *janitor(void *arg)
 {
 	struct rdma *t = arg;
-	struct pollfd *fds = calloc(t->nctx + 1, sizeof(*fds));
-	uint64_t looked = 0, idled = te_now();
+	uint64_t idled = te_now();
 
-	if (!fds)
-		return NULL;
 	while (!atomic_load(&t->stop)) {
-		bool busy = tick(t), down = look_at_nics(t, &looked);
+		bool busy = tick(t);
 		int rest = tend_idle(t, &idled);
 
 		if (!busy) { /* whoever brings work from now on wakes us */
 			atomic_store(&t->asleep, true);
 			busy = tick(t);
 		}
-		wait_for(t, fds, t->nctx + 1, busy ? RDMA_TICK_MS : down ? LOOK_MS : rest);
+		wait_for(t, busy ? RDMA_TICK_MS : rest);
 	}
-	free(fds);
 	return NULL;
 }
 

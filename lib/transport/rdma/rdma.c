@@ -95,7 +95,9 @@ static int start(struct rdma *t, struct te_err *err)
 			r = rdma_ctx_start(t->ctx[i], err);
 	if (!r)
 		r = rdma_reaper_start(t, err);
-	return r ? r : rdma_janitor_start(t, err);
+	if (!r)
+		r = rdma_janitor_start(t, err);
+	return r ? r : rdma_nics_start(t, err);
 }
 
 /* As asked for, but never more than a few work requests of every NIC. */
@@ -122,7 +124,7 @@ static int rdma_open(const struct te_transport_env *env, struct te_transport **o
 		return te_fail(err, -ENOMEM, "out of memory");
 	t->base.ops = &te_transport_rdma;
 	t->base.env = env;
-	t->wake = t->reaper_wake = -1;
+	t->wake = t->reaper_wake = t->nics_stop = -1;
 	pthread_rwlock_init(&t->gate, NULL);
 	pthread_mutex_init(&t->peers_lock, NULL);
 	pthread_mutex_init(&t->retired_lock, NULL);
@@ -172,6 +174,7 @@ static void rdma_close(struct te_transport *base)
 	struct rdma *t = rdma_of(base);
 
 	end_nics(t);
+	rdma_nics_stop(t);
 	rdma_janitor_stop(t);
 	for (struct rdma_peer *p = t->peers; p; p = p->next)
 		rdma_peer_join(p);

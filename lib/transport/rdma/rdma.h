@@ -15,6 +15,7 @@
 #define TE_RDMA_RDMA_H
 
 #include <infiniband/verbs.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -146,7 +147,7 @@ int rdma_ctx_open(struct rdma *t, unsigned index, const char *name, struct rdma_
 int rdma_ctx_start(struct rdma_ctx *c, struct te_err *err);
 /* Retires all its endpoints; nothing new begins. */
 void rdma_ctx_end(struct rdma_ctx *c);
-/* The device has failed for good; janitor only: rdma_ctx_reopen() is tried until it works. */
+/* The device has failed for good; watcher only: rdma_ctx_reopen() is tried until it works. */
 void rdma_ctx_fatal(struct rdma_ctx *c, const char *event);
 bool rdma_ctx_reopen(struct rdma_ctx *c);
 void rdma_ctx_close(struct rdma_ctx *c);
@@ -386,7 +387,11 @@ void rdma_connect(struct rdma_peer *p);
 
 char *rdma_handshake(struct te_transport *t, enum te_rpc_type type, const char *body, size_t len);
 
-/* ---- the janitor: janitor.c ---- */
+/* ---- threads: nics.c, janitor.c; bye.c ---- */
+
+/* Takes events of NICs, and looks at those that are down. */
+int rdma_nics_start(struct rdma *t, struct te_err *err);
+void rdma_nics_stop(struct rdma *t);
 
 int rdma_janitor_start(struct rdma *t, struct te_err *err);
 void rdma_janitor_stop(struct rdma *t);
@@ -421,6 +426,11 @@ struct rdma {
 	bool has_reaper;
 	int reaper_wake;		/* eventfd */
 	_Atomic bool reaper_stop;
+	pthread_t watcher;		/* nics.c */
+	bool has_watcher;
+	int nics_stop;			/* eventfd */
+	struct pollfd *nic_fds;		/* the watcher's: that, and each NIC's events */
+
 	pthread_mutex_t retired_lock;
 	struct rdma_ep *retired;
 
