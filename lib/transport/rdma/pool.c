@@ -49,7 +49,7 @@ static void grow(struct te_pool *pool)
 	}
 }
 
-struct te_pool_node *te_pool_peek(const struct te_pool *pool, const char *key)
+static struct te_pool_node *peek(const struct te_pool *pool, const char *key)
 {
 	uint64_t hash = hash_key(pool, key);
 	struct te_pool_node *n = *bucket(pool, hash);
@@ -61,7 +61,7 @@ struct te_pool_node *te_pool_peek(const struct te_pool *pool, const char *key)
 
 struct te_pool_node *te_pool_find(struct te_pool *pool, const char *key)
 {
-	struct te_pool_node *n = te_pool_peek(pool, key);
+	struct te_pool_node *n = peek(pool, key);
 
 	if (n)
 		n->visited = true;
@@ -92,7 +92,7 @@ void te_pool_insert(struct te_pool *pool, struct te_pool_node *node)
 {
 	struct te_pool_node **b;
 
-	assert(!node->in && !te_pool_peek(pool, node->key));
+	assert(!node->in && !peek(pool, node->key));
 	if (pool->size >= pool->nbuckets)
 		grow(pool);
 	node->hash = hash_key(pool, node->key);

@@ -45,8 +45,6 @@ void te_pool_clear(struct te_pool *pool);
 
 /* NULL when there is none. A hit counts as a use: SIEVE spares it once. */
 struct te_pool_node *te_pool_find(struct te_pool *pool, const char *key);
-/* Look without counting it as a use. */
-struct te_pool_node *te_pool_peek(const struct te_pool *pool, const char *key);
 /* No node with that key may be in. Goes in even when the pool is full: capacity is kept by te_pool_victim(). */
 void te_pool_insert(struct te_pool *pool, struct te_pool_node *node);
 /* The node to evict so that one more fits, NULL when there is room. One with work in flight only if all have some.
