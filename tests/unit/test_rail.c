@@ -371,6 +371,45 @@ static void window(void)
 	rig_close(&g);
 }
 
+/* The line that says which rail a slice was given is the moment at which its endpoint is retired.
+ */
+static void retire_meanwhile(void *arg, enum te_log_level level, const char *text)
+{
+	struct rig *g = arg;
+
+	if (level == TE_LOG_INFO && !strncmp(text, "slice: ", 7))
+		atomic_store(&g->eps[0]->state, EP_RETIRED);
+}
+
+static void lost_once_chosen(void)
+{
+	static struct rig g;
+	atomic_bool no = false;
+	struct te_slice s[2];
+
+	rig_open(&g, &one_here, &one_there);
+	ready(&g, g.p->rails, 0);
+	g.conf.log_slice_affinity = true;
+	g.p->queued = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(s); i++)
+		s[i] = (struct te_slice){ .next = i ? NULL : &s[1],
+					  .remote = ADDR,
+					  .len = SLICE,
+					  .region = &g.here,
+					  .deadline = UINT64_MAX,
+					  .cancelled = &no };
+	te_log_set_level(TE_LOG_INFO);
+	te_log_set_sink(&(struct te_log_sink){ .line = retire_meanwhile, .arg = &g });
+	rdma_submit(&g.p->base, s);
+	te_log_set_sink(NULL);
+	te_log_set_level(TE_LOG_ERROR);
+	ok(g.p->rails->state == RAIL_CONNECTING && !g.p->rails->ep,
+	   "a rail is lost between two slices: connected again");
+	ok(g.p->queue == &s[0] && s[0].next == &s[1] && !s[1].next && g.p->queued == 2 * SLICE,
+	   "the slice that it was chosen for is back in its place");
+	rig_close(&g);
+}
+
 static void last_slices(void)
 {
 	static struct rig g;
@@ -404,6 +443,7 @@ int main(void)
 	retries();
 	round_robin();
 	window();
+	lost_once_chosen();
 	last_slices();
 	return tap_end();
 }
