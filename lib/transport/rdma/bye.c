@@ -1,5 +1,6 @@
 /* bye.c - farewells: a te peer is told that an endpoint is retired, by a thread that nobody waits
  * for. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,7 @@ struct bye {
 	struct te_shake say;
 	char host[256];
 	unsigned port;
-	bool te; /* false: it is not sent */
-	struct rdma_peer *peers[8];
+	struct rdma_peer *peers[RDMA_WRITERS];
 	size_t npeers;
 };
 
@@ -72,29 +72,42 @@ static bool start_bye(struct bye *b)
 	return good;
 }
 
-void rdma_bye(struct rdma_ep *ep, struct rdma_peer *const *peers, size_t npeers)
+static bool tell(struct rdma_ep *ep, struct rdma_peer *const *peers, size_t npeers)
 {
 	struct bye *b = calloc(1, sizeof(*b));
 
-	if (b) {
-		b->t = ep->ctx->t;
-		rdma_ep_shake(ep, &b->say);
-		pthread_mutex_lock(&ep->lock);
-		te_strlcpy(b->host, ep->host, sizeof(b->host));
-		b->port = ep->port;
-		b->te = ep->te;
-		pthread_mutex_unlock(&ep->lock);
-		b->npeers = MIN(npeers, ARRAY_SIZE(b->peers));
-		for (size_t i = 0; i < b->npeers; i++)
-			b->peers[i] = peers[i];
-	}
-	/* Others than te have no such message. */
-	if (b && b->te && start_bye(b))
-		return;
+	if (!b)
+		return false;
+	b->t = ep->ctx->t;
+	rdma_ep_shake(ep, &b->say);
+	pthread_mutex_lock(&ep->lock);
+	te_strlcpy(b->host, ep->host, sizeof(b->host));
+	b->port = ep->port;
+	pthread_mutex_unlock(&ep->lock);
+	b->npeers = npeers;
+	memcpy(b->peers, peers, npeers * sizeof(*peers));
+	if (start_bye(b))
+		return true;
 	free(b);
+	return false;
+}
+
+void rdma_bye(struct rdma_ep *ep, struct rdma_peer *const *peers, size_t npeers)
+{
+	bool te;
+
+	assert(npeers <= RDMA_WRITERS);
+	pthread_mutex_lock(&ep->lock);
+	te = ep->te; /* others have no such message */
+	pthread_mutex_unlock(&ep->lock);
+	if (te && tell(ep, peers, npeers))
+		return;
 	/* Our caller may hold a peer's lock: the janitor delivers what was fenced. */
-	for (size_t i = 0; i < npeers; i++)
+	for (size_t i = 0; i < npeers; i++) {
+		if (te)
+			rdma_fence(peers[i]);
 		atomic_fetch_sub(&peers[i]->jobs, 1);
+	}
 }
 
 void rdma_byes_wait(struct rdma *t)

@@ -168,9 +168,10 @@ static void finish_well(struct rdma_peer *p, struct te_slice *list, struct rdma_
 		((struct rdma_rail *)(uintptr_t)s->scratch)->failed_since = 0;
 		next = s->next;
 		s->next = NULL;
-		if (atomic_load(&p->jobs) && s->attempt && s->op == TE_WRITE) {
+		if (s->attempt && s->op == TE_WRITE && rdma_is_fenced(p)) {
 			*p->fenced_end = s;
 			p->fenced_end = &s->next;
+			rdma_janitor_wake(p->t);
 		} else {
 			rdma_done_add(done, s, 0, NULL);
 		}

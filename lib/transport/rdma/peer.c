@@ -268,6 +268,16 @@ static void take_fenced(struct rdma_peer *p, struct rdma_done *done)
 	}
 }
 
+bool rdma_is_fenced(const struct rdma_peer *p)
+{
+	return atomic_load(&p->jobs) || te_now() < atomic_load(&p->fence_until);
+}
+
+void rdma_fence(struct rdma_peer *p)
+{
+	atomic_store(&p->fence_until, te_now() + (uint64_t)RDMA_BYE_MS * TE_NSEC_PER_MSEC);
+}
+
 void rdma_unfence(struct rdma_peer *p)
 {
 	struct rdma *t = p->t;
@@ -275,9 +285,9 @@ void rdma_unfence(struct rdma_peer *p)
 
 	rdma_done_init(&done);
 	pthread_mutex_lock(&p->lock);
-	if (atomic_load(&p->jobs) == 1)
-		take_fenced(p, &done);
 	atomic_fetch_sub(&p->jobs, 1);
+	if (!rdma_is_fenced(p))
+		take_fenced(p, &done);
 	pthread_mutex_unlock(&p->lock);
 	rdma_done_deliver(t, &done);
 }
@@ -302,7 +312,7 @@ bool rdma_peer_over(struct rdma_peer *p)
 	bool over;
 
 	pthread_mutex_lock(&p->lock);
-	over = p->closing && !p->connectors && !atomic_load(&p->jobs);
+	over = p->closing && !p->connectors && !atomic_load(&p->jobs) && !p->fenced;
 	pthread_mutex_unlock(&p->lock);
 	return over;
 }
@@ -329,7 +339,7 @@ bool rdma_peer_tick(struct rdma_peer *p, struct rdma_done *done)
 		rdma_rail_look(r);
 	if (p->queue)
 		rdma_pump(p, done);
-	if (!atomic_load(&p->jobs))
+	if (!rdma_is_fenced(p))
 		take_fenced(p, done);
 	busy = p->queue || p->fenced || p->closing;
 	pthread_mutex_unlock(&p->lock);

@@ -35,6 +35,7 @@ enum {
 	RDMA_POST = 32,		/* work requests of one ibv_post_send */
 	RDMA_POLL = 32,		/* completions of one ibv_poll_cq */
 	RDMA_DEVICES = 64,	/* NICs of a peer that are used */
+	RDMA_WRITERS = 8,	/* peers that wait for one farewell */
 	RDMA_PARTS = 4,		/* work requests, or scatter entries, of one slice at most */
 	RDMA_RETRY = 6,		/* retry_cnt of a QP: soft-RoCE takes 7 for ever */
 	RDMA_STALL_MS = 500,	/* a QP that has work and completes nothing for so long is given up */
@@ -324,6 +325,7 @@ struct rdma_peer {
 	struct te_slice *fenced, **fenced_end;	/* ... WRITEs that were tried again */
 	int abort_status;
 	struct te_err abort_why;
+	_Atomic uint64_t fence_until;	/* or, where one could not be sent, this time ... */
 };
 
 struct rdma_done {			/* slices on their way to the sink */
@@ -352,6 +354,10 @@ void rdma_again(struct rdma_peer *p, struct te_slice *list, struct rdma_done *do
 /* A farewell that a job stood for is over: WRITEs that waited for the last of them complete. No lock held; p may be gone
    afterwards. */
 void rdma_unfence(struct rdma_peer *p);
+/* Must WRITEs that were tried again wait still? */
+bool rdma_is_fenced(const struct rdma_peer *p);
+/* There is no farewell for WRITEs of p that were in flight: those that are tried again wait as long as for one. */
+void rdma_fence(struct rdma_peer *p);
 /* Janitor: deadlines, aborted and stuck slices. true: something is left to look at. */
 bool rdma_peer_tick(struct rdma_peer *p, struct rdma_done *done);
 /* Janitor: time to fetch the descriptor again? segment (128 bytes) receives its name. */

@@ -9,9 +9,9 @@
 
 /* ---- retiring ----------------------------------------------------------------------------- */
 
-/* Peers with WRITEs that may still be on their way; each once. */
+/* Peers with WRITEs that may still be on their way; each once. Others wait without a farewell. */
 struct writers {
-	struct rdma_peer *peer[8];
+	struct rdma_peer *peer[RDMA_WRITERS];
 	size_t n;
 };
 
@@ -24,8 +24,12 @@ static void add_writer(struct writers *w, const struct te_slice *s)
 		return;
 	while (k < w->n && w->peer[k] != p)
 		k++;
-	if (k < w->n || w->n == ARRAY_SIZE(w->peer))
+	if (k < w->n)
 		return;
+	if (w->n == ARRAY_SIZE(w->peer)) {
+		rdma_fence(p);
+		return;
+	}
 	w->peer[w->n++] = p;
 	atomic_fetch_add(&p->jobs, 1);
 }
