@@ -388,11 +388,9 @@ static bool helped(const struct rdma_poller *p)
 void *rdma_poller_main(void *arg)
 {
 	const struct rdma_poller *p = arg;
-	struct pollfd *fds = calloc(p->ctx->ncqs + 1, sizeof(*fds));
+	struct pollfd *fds = p->fds;
 	nfds_t n = 1;
 
-	if (!fds)
-		return NULL;
 	te_mem_run_near(p->node);
 	fds[0] = (struct pollfd){ .fd = p->ctx->stop, .events = POLLIN };
 	for (unsigned i = p->first; i < p->ctx->ncqs; i += p->step)
@@ -408,7 +406,6 @@ void *rdma_poller_main(void *arg)
 		while (poll_mine(p, true))
 			;
 	}
-	free(fds);
 	return NULL;
 }
 

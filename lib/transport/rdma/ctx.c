@@ -272,8 +272,10 @@ static void stop_pollers(struct rdma_ctx *c)
 
 	if (c->stop >= 0)
 		eventfd_write(c->stop, 1);
-	for (unsigned i = 0; i < c->npollers; i++)
+	for (unsigned i = 0; i < c->npollers; i++) {
 		pthread_join(c->pollers[i].thread, NULL);
+		free(c->pollers[i].fds);
+	}
 	if (c->stop >= 0)
 		eventfd_read(c->stop, &count);
 	c->npollers = 0;
@@ -355,26 +357,35 @@ int rdma_ctx_open(struct rdma *t, unsigned index, const char *name, struct rdma_
 	return 0;
 }
 
+static int start_poller(struct rdma_ctx *c, unsigned i, unsigned n, struct te_err *err)
+{
+	struct rdma_poller *p = &c->pollers[i];
+	int r;
+
+	*p = (struct rdma_poller){ .ctx = c, .first = i, .step = n, .node = c->port.numa_node };
+	p->fds = calloc(c->ncqs + 1, sizeof(*p->fds));
+	if (!p->fds)
+		return te_fail(err, -ENOMEM, "out of memory");
+	r = te_thread_start(&p->thread, "te-rdma-poll", rdma_poller_main, p);
+	if (r) {
+		free(p->fds);
+		return te_fail(err, r, "cannot start a thread: %s", strerror(-r));
+	}
+	c->npollers++;
+	return 0;
+}
+
 int rdma_ctx_start(struct rdma_ctx *c, struct te_err *err)
 {
 	unsigned n = (unsigned)MIN((int64_t)c->ncqs, c->t->base.env->conf->workers);
+	int r = 0;
 
 	c->pollers = calloc(n, sizeof(*c->pollers));
 	if (!c->pollers || c->stop < 0)
 		return te_fail(err, -ENOMEM, "device '%s': out of memory or descriptors", c->name);
-	for (unsigned i = 0; i < n; i++) {
-		struct rdma_poller *p = &c->pollers[i];
-		int r;
-
-		*p = (struct rdma_poller){
-			.ctx = c, .first = i, .step = n, .node = c->port.numa_node
-		};
-		r = te_thread_start(&p->thread, "te-rdma-poll", rdma_poller_main, p);
-		if (r)
-			return te_fail(err, r, "cannot start a thread: %s", strerror(-r));
-		c->npollers = i + 1;
-	}
-	return 0;
+	for (unsigned i = 0; i < n && !r; i++)
+		r = start_poller(c, i, n, err);
+	return r;
 }
 
 void rdma_ctx_close(struct rdma_ctx *c)

@@ -107,6 +107,7 @@ struct rdma_poller {
 	struct rdma_ctx *ctx;
 	unsigned first, step;
 	int node;			/* of the NIC */
+	struct pollfd *fds;		/* the thread's: the NIC's stop, and its channels */
 	pthread_t thread;
 };
 
