@@ -212,35 +212,42 @@ bool te_gid_same_prefix(const union ibv_gid *a, const union ibv_gid *b, unsigned
 	return !rest || (a->raw[bytes] ^ b->raw[bytes]) >> (8 - rest) == 0;
 }
 
-/* Of the interface that has this IPv4 address: bits of its netmask, -1 when none has. */
-static int v4_prefix(const union ibv_gid *gid, const char *netdev)
+/* Bits of the netmask, where this is the address of a GID of that interface; else -1. */
+static int v4_prefix(const struct ifaddrs *i, const struct te_nic_gid *g)
 {
-	struct ifaddrs *list, *i;
-	int bits = -1;
+	const struct sockaddr_in *addr = (const void *)i->ifa_addr;
+	const struct sockaddr_in *mask = (const void *)i->ifa_netmask;
+
+	if (!addr || !mask || addr->sin_family != AF_INET || strcmp(i->ifa_name, g->netdev) != 0 ||
+	    memcmp(&addr->sin_addr, g->gid.raw + V4_AT, 4) != 0)
+		return -1;
+	return __builtin_popcount(mask->sin_addr.s_addr);
+}
+
+void te_gid_find_prefixes(struct te_nic_gid *gids, size_t n)
+{
+	struct ifaddrs *list = NULL;
 
 	if (getifaddrs(&list))
-		return -1;
-	for (i = list; i && bits < 0; i = i->ifa_next) {
-		const struct sockaddr_in *addr = (const void *)i->ifa_addr;
-		const struct sockaddr_in *mask = (const void *)i->ifa_netmask;
-
-		if (addr && mask && addr->sin_family == AF_INET && !strcmp(i->ifa_name, netdev) &&
-		    !memcmp(&addr->sin_addr, gid->raw + V4_AT, 4))
-			bits = __builtin_popcount(mask->sin_addr.s_addr);
+		list = NULL;
+	for (size_t k = 0; k < n; k++) {
+		gids[k].v4_prefix = -1;
+		for (const struct ifaddrs *i = list;
+		     i && is_v4(&gids[k].gid) && gids[k].v4_prefix < 0; i = i->ifa_next)
+			gids[k].v4_prefix = v4_prefix(i, &gids[k]);
 	}
-	freeifaddrs(list);
-	return bits;
+	if (list)
+		freeifaddrs(list);
 }
 
 bool te_nic_same_subnet(const struct te_nic_gid *own, const union ibv_gid *peer)
 {
 	enum { V6_PREFIX = 64, V4_PREFIX = 96 };
-	int bits;
 
 	if (is_v4(&own->gid) != is_v4(peer))
 		return false;
 	if (!is_v4(peer))
 		return te_gid_same_prefix(&own->gid, peer, V6_PREFIX);
-	bits = v4_prefix(&own->gid, own->netdev);
-	return bits >= 0 && te_gid_same_prefix(&own->gid, peer, V4_PREFIX + (unsigned)bits);
+	return own->v4_prefix >= 0 &&
+	       te_gid_same_prefix(&own->gid, peer, V4_PREFIX + (unsigned)own->v4_prefix);
 }

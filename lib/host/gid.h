@@ -6,6 +6,8 @@
 
 /* "RoCE v2", "RoCE v1", "IB". */
 const char *te_gid_type_text(uint32_t type);
+/* Sets v4_prefix of n GIDs, whose gid and netdev are set. Asks the kernel for all addresses of the host. */
+void te_gid_find_prefixes(struct te_nic_gid *gids, size_t n);
 /* By INTEROP 4.1, from gid, type and netdev. */
 int te_gid_rank(const struct te_nic_gid *g);
 /*

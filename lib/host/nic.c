@@ -176,6 +176,7 @@ static int read_gids(struct ibv_context *ctx, struct te_nic_port *p, struct te_e
 		p->ngids += g->rank != 0;
 	}
 	qsort(p->gids, p->ngids, sizeof(*p->gids), by_index);
+	te_gid_find_prefixes(p->gids, p->ngids);
 	free(entries);
 	if (n < 0)
 		return te_fail(err, (int)n, "cannot read the GID table of device '%s': %s", p->name,

@@ -21,6 +21,7 @@ struct te_nic_gid {
 	union ibv_gid gid;
 	uint32_t type;			/* enum ibv_gid_type of <infiniband/verbs.h>: IB, ROCE_V1, ROCE_V2 */
 	char netdev[16];		/* "" when it has none */
+	int v4_prefix;			/* of an IPv4 address: bits of its netmask; -1: not known */
 	int rank;			/* INTEROP 4.1: 1 is best ... 7; 0: never chosen (null) */
 };
 
@@ -60,8 +61,7 @@ const char *te_nic_gid_text(const union ibv_gid *gid, char buf[TE_GID_TEXT]);
 /* Exactly that form, else false. */
 bool te_nic_gid_parse(const char *text, union ibv_gid *gid);
 /* Could a packet reach the peer's GID from ours without a router? For IPv4-mapped GIDs by the netdev's netmask, for IPv6 by the
-   first 64 bits, for InfiniBand by the subnet prefix. False when the netmask is not known, as in a foreign network namespace. Asks the kernel
-   for all addresses: once an endpoint, not once a slice. */
+   first 64 bits, for InfiniBand by the subnet prefix. False when the netmask is not known, as in a foreign network namespace. */
 bool te_nic_same_subnet(const struct te_nic_gid *own, const union ibv_gid *peer);
 
 #endif

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "host/gid.h"
 #include "host/nic.h"
 #include "host/topo.h"
 #include "host/topo_machine.h"
@@ -304,5 +305,6 @@ int te_topo_near(const struct te_topo_nic *own, const char *peer_gid)
 	if (!te_nic_gid_parse(own->gid, &gid.gid) || !te_nic_gid_parse(peer_gid, &peer))
 		return -1;
 	te_strlcpy(gid.netdev, own->netdev, sizeof(gid.netdev));
+	te_gid_find_prefixes(&gid, 1);
 	return te_nic_same_subnet(&gid, &peer);
 }

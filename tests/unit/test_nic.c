@@ -237,6 +237,7 @@ static void test_subnets(void)
 		struct te_nic_gid own = gid(0, cases[i].own, IBV_GID_TYPE_ROCE_V2, cases[i].netdev);
 		struct te_nic_gid peer = gid(0, cases[i].peer, IBV_GID_TYPE_ROCE_V2, "");
 
+		te_gid_find_prefixes(&own, 1);
 		ok(te_nic_same_subnet(&own, &peer.gid) == cases[i].same, "%s on %s and %s",
 		   cases[i].own, cases[i].netdev, cases[i].peer);
 	}

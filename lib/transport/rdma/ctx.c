@@ -92,18 +92,29 @@ static int make_locks(struct rdma_ctx *c, struct te_err *err)
 
 /* ---- port and GID ---- */
 
-/* c->lock held. true: it is usable; why not is in c->why. */
+/* Asks the NIC, which may take long: c->lock is only held for the answer. c->looking held, or
+ * nobody knows c yet, or the gate for writing. */
+static int ask(struct rdma_ctx *c, struct te_err *err)
+{
+	struct te_nic_port port;
+	int r = te_nic_query_open(c->t->base.env->conf, c->verbs, c->tried, &port, err);
+
+	pthread_mutex_lock(&c->lock);
+	c->port = port;
+	pthread_mutex_unlock(&c->lock);
+	return r;
+}
+
+/* The same. true: it is usable; why not is in c->why. */
 static bool look(struct rdma_ctx *c)
 {
 	struct te_err err = { 0 };
+	bool good = !ask(c, &err) && !te_nic_usable(&c->port, &err);
 
-	if (te_nic_query_open(c->t->base.env->conf, c->verbs, c->tried, &c->port, &err) < 0 ||
-	    te_nic_usable(&c->port, &err) < 0) {
-		te_strlcpy(c->why, err.msg, sizeof(c->why));
-		return false;
-	}
-	c->why[0] = '\0';
-	return true;
+	pthread_mutex_lock(&c->lock);
+	te_strlcpy(c->why, good ? "" : err.msg, sizeof(c->why));
+	pthread_mutex_unlock(&c->lock);
+	return good;
 }
 
 static void retire_all(struct rdma_ctx *c, const struct te_err *why)
@@ -175,12 +186,12 @@ bool rdma_ctx_refresh(struct rdma_ctx *c)
 	struct te_err err;
 	bool moved;
 
-	pthread_mutex_lock(&c->lock);
+	pthread_mutex_lock(&c->looking);
 	if (c->port.chosen >= 0)
 		old = c->port.gids[c->port.chosen].gid;
 	is = look(c);
 	moved = was && is && memcmp(&old, &c->port.gids[c->port.chosen].gid, sizeof(old)) != 0;
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_unlock(&c->looking);
 	if (was && !is) {
 		rdma_ctx_why(c, why, sizeof(why));
 		rdma_ctx_down(c, why);
@@ -203,7 +214,7 @@ bool rdma_ctx_next_gid(struct rdma_ctx *c)
 	bool found = false;
 
 	pthread_rwlock_rdlock(&c->t->gate);
-	pthread_mutex_lock(&c->lock);
+	pthread_mutex_lock(&c->looking);
 	if (c->verbs && c->port.chosen >= 0) {
 		unsigned i = (unsigned)c->port.chosen;
 
@@ -214,7 +225,7 @@ bool rdma_ctx_next_gid(struct rdma_ctx *c)
 			look(c);
 		}
 	}
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_unlock(&c->looking);
 	pthread_rwlock_unlock(&c->t->gate);
 	return found;
 }
@@ -244,13 +255,12 @@ static void free_cq(struct rdma_cq *q)
 
 static int open_parts(struct rdma_ctx *c, struct te_err *err)
 {
-	const struct te_conf *conf = c->t->base.env->conf;
 	int r = te_nic_open(c->name, &c->verbs, err), flags;
 
 	/* Explains a port that is not there, and a GID that is not, before anything stumbles over
 	 * them. */
 	if (!r)
-		r = te_nic_query_open(conf, c->verbs, c->tried, &c->port, err);
+		r = ask(c, err);
 	if (r < 0)
 		return r;
 	c->pd = ibv_alloc_pd(c->verbs);
@@ -343,6 +353,7 @@ int rdma_ctx_open(struct rdma *t, unsigned index, const char *name, struct rdma_
 	te_strlcpy(c->name, name, sizeof(c->name));
 	snprintf(c->path, sizeof(c->path), "%s@%s", t->server, name);
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->looking, NULL);
 	r = te_pool_init(&c->pool, (size_t)conf->max_ep, conf->endpoint_fifo, ep_busy);
 	if (r < 0)
 		te_fail(err, r, "out of memory");
@@ -399,6 +410,7 @@ void rdma_ctx_close(struct rdma_ctx *c)
 	for (unsigned i = 0; c->cqs && i < c->ncqs; i++)
 		pthread_mutex_destroy(&c->cqs[i].lock);
 	te_pool_clear(&c->pool);
+	pthread_mutex_destroy(&c->looking);
 	pthread_mutex_destroy(&c->lock);
 	free(c->cqs);
 	free(c);

@@ -4,9 +4,9 @@
  *	transport -> contexts (one a NIC: rdma_ctx) -> endpoints (one a peer's NIC: rdma_ep) -> queue pairs (rdma_qp)
  *	          -> peers (one a segment: rdma_peer) -> rails (one a pair of NICs: rdma_rail), which use endpoints
  *
- * Locks, outer first: the gate, peers_lock, a peer's lock, an endpoint's, a context's; a completion queue's alone, or inside
- * an endpoint's (a context's holder only tries it). QPs are made and destroyed, and the network waited for, under none of
- * them but the gate.
+ * Locks, outer first: the gate, a NIC's look at its port, peers_lock, a peer's lock, an endpoint's, a context's; a completion
+ * queue's alone, or inside an endpoint's (a context's holder only tries it). QPs are made and destroyed, NICs asked, and the
+ * network waited for, under none of them but the first two.
  *
  * Slices are bound late: they wait in their peer's queue until a rail has room for them, so that rails share the work
  * by what they really move.
@@ -136,9 +136,11 @@ struct rdma_ctx {
 	unsigned npollers;
 	int stop;			/* eventfd */
 
+	pthread_mutex_t looking;	/* at the port, which may take long; for writing `port` both locks are held */
+	uint64_t tried[TE_NIC_GIDS / 64];	/* GIDs that failed; looking */
+
 	pthread_mutex_t lock;		/* everything below */
 	struct te_nic_port port;
-	uint64_t tried[TE_NIC_GIDS / 64];	/* GIDs that failed */
 	char why[256];			/* why it is not active */
 	struct te_pool pool;
 };
@@ -323,10 +325,10 @@ struct rdma_peer {
 	uint64_t asked;			/* when we last did */
 	unsigned connectors;		/* threads */
 	_Atomic unsigned jobs;		/* farewells that hold back ... */
+	_Atomic uint64_t fence_until;	/* or, where one could not be sent, this time ... */
 	struct te_slice *fenced, **fenced_end;	/* ... WRITEs that were tried again */
 	int abort_status;
 	struct te_err abort_why;
-	_Atomic uint64_t fence_until;	/* or, where one could not be sent, this time ... */
 };
 
 struct rdma_done {			/* slices on their way to the sink */
@@ -352,13 +354,13 @@ void rdma_fail_queue(struct rdma_peer *p, int status, const struct te_err *why,
 void rdma_pump(struct rdma_peer *p, struct rdma_done *done);
 /* peer->lock held: slices that came back ill; some go to the queue again. */
 void rdma_again(struct rdma_peer *p, struct te_slice *list, struct rdma_done *done);
-/* A farewell that a job stood for is over: WRITEs that waited for the last of them complete. No lock held; p may be gone
-   afterwards. */
-void rdma_unfence(struct rdma_peer *p);
 /* Must WRITEs that were tried again wait still? */
 bool rdma_is_fenced(const struct rdma_peer *p);
 /* There is no farewell for WRITEs of p that were in flight: those that are tried again wait as long as for one. */
 void rdma_fence(struct rdma_peer *p);
+/* A farewell that a job stood for is over: WRITEs that waited for the last of them complete. No lock held; p may be gone
+   afterwards. */
+void rdma_unfence(struct rdma_peer *p);
 /* Janitor: deadlines, aborted and stuck slices. true: something is left to look at. */
 bool rdma_peer_tick(struct rdma_peer *p, struct rdma_done *done);
 /* Janitor: time to fetch the descriptor again? segment (128 bytes) receives its name. */
@@ -424,6 +426,11 @@ struct rdma {
 	pthread_mutex_t peers_lock;
 	struct rdma_peer *peers;
 
+	pthread_t watcher;		/* nics.c */
+	bool has_watcher;
+	int nics_stop;			/* eventfd */
+	struct pollfd *nic_fds;		/* the watcher's: that, and each NIC's events */
+
 	pthread_t janitor;
 	bool has_janitor;
 	int wake;			/* eventfd */
@@ -433,11 +440,6 @@ struct rdma {
 	bool has_reaper;
 	int reaper_wake;		/* eventfd */
 	_Atomic bool reaper_stop;
-	pthread_t watcher;		/* nics.c */
-	bool has_watcher;
-	int nics_stop;			/* eventfd */
-	struct pollfd *nic_fds;		/* the watcher's: that, and each NIC's events */
-
 	pthread_mutex_t retired_lock;
 	struct rdma_ep *retired;
 
