@@ -410,6 +410,55 @@ static void lost_once_chosen(void)
 	rig_close(&g);
 }
 
+/* An endpoint goes that had WRITEs of more peers than one farewell is for, and none can be sent. */
+static void no_farewell(void)
+{
+	enum { PEERS = RDMA_WRITERS + 1 };
+	static const struct te_err why = { .code = -EIO, .msg = "cut" };
+	static struct rdma_peer peers[PEERS];
+	struct rdma_rail rails[PEERS] = { 0 };
+	struct te_slice s[PEERS] = { 0 };
+	static struct rig g;
+	unsigned fenced = 0;
+
+	rig_open(&g, &one_here, &one_there);
+	ready(&g, g.p->rails, 0);
+	g.t.byes = UINT16_MAX;
+	g.t.reaper_wake = -1;
+	g.eps[0]->te = true;
+	for (size_t i = 0; i < PEERS; i++) {
+		rails[i].peer = &peers[i];
+		s[i].next = i + 1 < PEERS ? &s[i + 1] : NULL;
+		s[i].op = TE_WRITE;
+		s[i].scratch = (uint64_t)(uintptr_t)&rails[i];
+		atomic_store(&s[i].conn, g.eps[0]);
+	}
+	rdma_ep_retire(g.eps[0], &why, s);
+	for (size_t i = 0; i < PEERS; i++)
+		fenced += rdma_is_fenced(&peers[i]) && !atomic_load(&peers[i].jobs);
+	ok(fenced == PEERS, "no farewell can be sent: %u peers wait all the same", fenced);
+	rig_close(&g);
+}
+
+static void fence(void)
+{
+	static struct rig g;
+	struct te_slice s = { .status = 0 };
+	struct rdma_done done;
+
+	rig_open(&g, &one_here, &one_there);
+	rdma_done_init(&done);
+	rdma_fence(g.p);
+	g.p->fenced = &s;
+	g.p->closing = true;
+	ok(rdma_peer_tick(g.p, &done) && !done.well && !rdma_peer_over(g.p),
+	   "a WRITE waits for its fence, and its peer with it");
+	atomic_store(&g.p->fence_until, te_now());
+	rdma_peer_tick(g.p, &done);
+	ok(done.well == &s && rdma_peer_over(g.p), "until it is over");
+	rig_close(&g);
+}
+
 static void last_slices(void)
 {
 	static struct rig g;
@@ -444,6 +493,8 @@ int main(void)
 	round_robin();
 	window();
 	lost_once_chosen();
+	no_farewell();
+	fence();
 	last_slices();
 	return tap_end();
 }
