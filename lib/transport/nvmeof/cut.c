@@ -323,6 +323,7 @@ void nv_release(struct nvmeof *t, struct nv_io *io)
 		t->bounce_free[t->nbounce++] = (uint16_t)io->bounce;
 	io->slice = NULL;
 	io->file = NULL;
+	io->told = false;
 	io->next = t->free;
 	t->free = io;
 }

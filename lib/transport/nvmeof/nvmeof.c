@@ -152,11 +152,13 @@ static int nv_reg(struct te_transport *base, struct te_region *r, struct te_err 
 		te_cufile_load(NULL); /* may take long: not when the first transfer needs it */
 		return 0;
 	}
-	if (!atomic_load(&t->started) || !t->ring)
-		return 0;
-	pthread_mutex_lock(&t->lock);
-	nv_ring_add_region(t->ring, r);
-	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_lock(&t->start_lock);
+	if (t->ring) {
+		pthread_mutex_lock(&t->lock);
+		nv_ring_add_region(t->ring, r);
+		pthread_mutex_unlock(&t->lock);
+	}
+	pthread_mutex_unlock(&t->start_lock);
 	return 0;
 }
 
@@ -164,11 +166,13 @@ static void nv_forget(struct te_transport *base, struct te_region *r)
 {
 	struct nvmeof *t = nvmeof_of(base);
 
-	if (!atomic_load(&t->started) || !t->ring)
-		return;
-	pthread_mutex_lock(&t->lock);
-	nv_ring_remove_region(t->ring, r);
-	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_lock(&t->start_lock);
+	if (t->ring) {
+		pthread_mutex_lock(&t->lock);
+		nv_ring_remove_region(t->ring, r);
+		pthread_mutex_unlock(&t->lock);
+	}
+	pthread_mutex_unlock(&t->start_lock);
 }
 
 /* ---- files of a peer ---------------------------------------------------------------------- */
@@ -276,10 +280,11 @@ static int set_files(struct nvmeof *t, struct nv_peer *p, const struct te_desc *
 	pthread_mutex_lock(&t->lock);
 	if (!r) {
 		for (size_t i = 0; i < d->nbuffers; i++) {
-			if (t->ring && files[i]->refs == 1 && files[i]->row < 0)
+			if (files[i]->refs > 1) /* it was there before */
+				continue;
+			if (t->ring)
 				nv_ring_add_file(t->ring, files[i]);
-			if (!files[i]->bytes)
-				inherit(p, files[i]);
+			inherit(p, files[i]);
 		}
 		old = p->files;
 		nold = p->nfiles;

@@ -31,6 +31,7 @@ enum {
 	NV_MOST = 1 << 20,     /* bytes of one read or write */
 	NV_PAGE = 4096, /* writes into the last, broken page of a file go through the page cache */
 	NV_TICK_MS = 100,
+	NV_REASONS = 4,
 };
 
 struct nv_file {
@@ -93,8 +94,8 @@ struct nv_peer {
 	struct nv_file **files; /* lock; by start */
 	size_t nfiles;
 	struct nv_peer *next; /* t->peers */
-	struct te_err why;    /* lock: of the first slice that failed in this burst */
-	int abort_status;     /* lock: what is queued ends so */
+	struct te_err why[NV_REASONS]; /* lock: the last of each code */
+	int abort_status;	       /* lock: all its slices end so */
 };
 
 /* Slices on their way to the sink. */
@@ -198,7 +199,6 @@ void nv_ring_cancel(struct nv_ring *r, struct nv_io *io);
 /* One system call for all that were started; some may be left when the kernel is short of memory.
  */
 void nv_ring_flush(struct nv_ring *r);
-bool nv_ring_has_unsent(struct nv_ring *r);
 /* Tell the kernel of them before, so that each request need not: only a matter of speed. */
 void nv_ring_add_region(struct nv_ring *r, const struct te_region *region);
 void nv_ring_remove_region(struct nv_ring *r, const struct te_region *region);
@@ -208,6 +208,8 @@ void nv_ring_remove_file(struct nv_ring *r, struct nv_file *f);
 struct nv_io *nv_ring_reap(struct nv_ring *r);
 /* driver held. Until something can be reaped or the moment `until`. */
 void nv_ring_wait(struct nv_ring *r, uint64_t until);
+/* Without driver: perhaps there is something to reap. */
+bool nv_ring_is_ready(const struct nv_ring *r);
 /* Becomes readable with each completion unless muted (driver held). */
 int nv_ring_fd(const struct nv_ring *r);
 void nv_ring_mute(struct nv_ring *r, bool muted);

@@ -21,7 +21,7 @@ struct nv_pool {
 	pthread_cond_t wake;
 	struct nv_io *head, **tail, *done, **done_tail;
 	bool stop;
-	unsigned nthreads, idle;
+	unsigned nthreads, idle, queued;
 	pthread_t threads[THREADS];
 };
 
@@ -88,6 +88,7 @@ static void *work(void *arg)
 		p->head = io->next;
 		if (!p->head)
 			p->tail = &p->head;
+		p->queued--;
 		pthread_mutex_unlock(&p->lock);
 		io->result = io->gpu ? carry_out_gpu(p, io) : carry_out(p, io);
 		pthread_mutex_lock(&p->lock);
@@ -100,15 +101,17 @@ static void *work(void *arg)
 void nv_pool_start(struct nv_pool *p, struct nv_io *io)
 {
 	pthread_mutex_lock(&p->lock);
-	if (!p->idle && p->nthreads < THREADS &&
+	/* Those that are idle may not have woken up yet for what was queued before. */
+	if (p->queued >= p->idle && p->nthreads < THREADS &&
 	    !te_thread_start(&p->threads[p->nthreads], "te-file-io", work, p))
 		p->nthreads++;
 	if (p->nthreads) {
 		io->next = NULL;
 		*p->tail = io;
 		p->tail = &io->next;
+		p->queued++;
 	} else {
-		io->result = -EAGAIN; /* no thread to be had: asked for again */
+		io->result = -ENOMEM; /* no thread to be had */
 		finish(p, io);
 	}
 	pthread_mutex_unlock(&p->lock);

@@ -17,7 +17,9 @@
 
 /* te_slice.scratch: how many ios are out, and: */
 #define ALL_CUT (1ull << 63) /* no more will be made */
-#define STOPPED (1ull << 62) /* its time is up, or it was cancelled: the kernel was told */
+#define STOPPED (1ull << 62) /* it is over: the kernel was told of what it has of it */
+#define EXPIRED (1ull << 61) /* its time is up: so was the program */
+#define FLAGS	(ALL_CUT | STOPPED | EXPIRED)
 
 /* ---- slices on their way to the sink ------------------------------------------------------ */
 
@@ -38,7 +40,33 @@ static void done_add(struct nv_done *d, struct te_slice *s)
 	*end = &s->next;
 }
 
-/* Of one peer's slices the first one's reason is told. */
+/* ---- why slices failed -------------------------------------------------------------------- */
+
+/* lock held. A slice may fail long before it comes back: the kernel has more of it. */
+static void note(struct nv_peer *p, const struct te_err *why)
+{
+	unsigned i = 0;
+
+	while (i < NV_REASONS - 1 && p->why[i].code && p->why[i].code != why->code)
+		i++;
+	p->why[i] = *why;
+}
+
+static bool recall(struct nvmeof *t, const struct nv_peer *p, int code, struct te_err *why)
+{
+	bool known = false;
+
+	pthread_mutex_lock(&t->lock);
+	for (unsigned i = 0; i < NV_REASONS && !known; i++) {
+		known = p->why[i].code == code;
+		if (known)
+			*why = p->why[i];
+	}
+	pthread_mutex_unlock(&t->lock);
+	return known;
+}
+
+/* Slices of one peer with one status are told together. */
 static void deliver_ill(struct nvmeof *t, struct te_slice *ill)
 {
 	struct te_sink *sink = t->base.env->sink;
@@ -46,20 +74,18 @@ static void deliver_ill(struct nvmeof *t, struct te_slice *ill)
 	while (ill) {
 		struct nv_peer *p = nv_peer_of(ill);
 		struct te_slice *mine = NULL, **mine_end = &mine, *rest = NULL, **rest_end = &rest;
+		int status = ill->status;
 		struct te_err why;
 
 		for (struct te_slice *s = ill; s; s = s->next) {
-			struct te_slice ***end = nv_peer_of(s) == p ? &mine_end : &rest_end;
+			bool alike = nv_peer_of(s) == p && s->status == status;
+			struct te_slice ***end = alike ? &mine_end : &rest_end;
 
 			**end = s;
 			*end = &s->next;
 		}
 		*mine_end = *rest_end = NULL;
-		pthread_mutex_lock(&t->lock);
-		why = p->why;
-		p->why.code = 0;
-		pthread_mutex_unlock(&t->lock);
-		sink->done(sink, mine, why.code ? &why : NULL);
+		sink->done(sink, mine, recall(t, p, status, &why) ? &why : NULL);
 		ill = rest;
 	}
 }
@@ -76,13 +102,10 @@ static void deliver(struct nvmeof *t, struct nv_done *d)
 
 static void fail_slice(struct te_slice *s, int status, const struct te_err *why)
 {
-	struct nv_peer *p = nv_peer_of(s);
-
 	if (s->status)
 		return;
 	s->status = status;
-	if (!p->why.code)
-		p->why = *why;
+	note(nv_peer_of(s), why);
 }
 
 /* The head needs no more ios. */
@@ -95,7 +118,7 @@ static void pop(struct nvmeof *t, struct nv_done *done)
 		t->tail = &t->head;
 	t->cursor = 0;
 	s->scratch |= ALL_CUT;
-	if (!(s->scratch & ~(ALL_CUT | STOPPED)))
+	if (!(s->scratch & ~FLAGS))
 		done_add(done, s);
 }
 
@@ -106,7 +129,7 @@ static bool is_over(struct te_slice *s, uint64_t now)
 
 	if (!s->status && nv_peer_of(s)->abort_status)
 		s->status = nv_peer_of(s)->abort_status;
-	else if (atomic_load_explicit(s->cancelled, memory_order_relaxed))
+	else if (s->cancelled && atomic_load_explicit(s->cancelled, memory_order_relaxed))
 		fail_slice(s, te_fail(&why, -ECANCELED, "cancelled"), &why);
 	else if (now >= s->deadline)
 		fail_slice(s,
@@ -231,7 +254,7 @@ static void end_io(struct nvmeof *t, struct nv_io *io, struct nv_done *done)
 	s->scratch--;
 	if (!s->status)
 		atomic_fetch_add_explicit(&f->bytes, take, memory_order_relaxed);
-	if (s->scratch == ALL_CUT || s->scratch == (ALL_CUT | STOPPED)) {
+	if ((s->scratch & ~(STOPPED | EXPIRED)) == ALL_CUT) {
 		if (!s->status)
 			atomic_fetch_add_explicit(&f->slices, 1, memory_order_relaxed);
 		done_add(done, s);
@@ -363,9 +386,11 @@ void nv_help(struct te_peer *base, struct te_slice *s, const _Atomic uint32_t *p
 				     MIN(until, now + NV_TICK_MS * (uint64_t)TE_NSEC_PER_MSEC));
 	}
 	nv_ring_mute(t->ring, false);
-	while (drive(t)) /* what came before the thread could hear of it */
-		;
+	drive(t);
 	pthread_mutex_unlock(&t->driver);
+	/* The thread was not told of it, or found us driving. */
+	if (nv_ring_is_ready(t->ring))
+		eventfd_write(t->wake, 1);
 }
 
 void nv_abort(struct te_peer *base, int status, const struct te_err *why)
@@ -376,7 +401,7 @@ void nv_abort(struct te_peer *base, int status, const struct te_err *why)
 
 	begin(t, &done);
 	p->abort_status = status;
-	p->why = *why;
+	note(p, why);
 	end(t, &done);
 }
 
@@ -400,15 +425,14 @@ static void expire(struct nvmeof *t, struct nv_io *io)
 	struct te_slice *s = io->slice;
 	struct te_err why;
 
-	s->scratch |= STOPPED;
-	if (s->status)
-		return;
+	s->scratch |= STOPPED | EXPIRED;
 	te_fail(&why, -ETIMEDOUT,
 		"file '%s': %s of %u bytes at %llu: the kernel has not ended it in time and still "
 		"holds the memory",
 		io->file->path, io->write ? "WRITE" : "READ", io->take,
 		(unsigned long long)io->from);
-	s->status = -ETIMEDOUT;
+	if (!s->status)
+		s->status = -ETIMEDOUT;
 	io->file->ill = true;
 	t->base.env->sink->expired(t->base.env->sink, s, &why);
 }
@@ -417,16 +441,12 @@ static void stop(struct nvmeof *t, struct nv_io *io, uint64_t now, struct nv_don
 {
 	struct te_slice *s = io->slice;
 
-	if (s->scratch & STOPPED) { /* another io of it */
-	} else if (now >= s->deadline) {
+	if (now >= s->deadline && !(s->scratch & EXPIRED))
 		expire(t, io);
-	} else if (atomic_load(s->cancelled) || nv_peer_of(s)->abort_status) {
+	else if (!(s->scratch & STOPPED) && is_over(s, now))
 		s->scratch |= STOPPED;
-		if (!s->status)
-			s->status = -ECANCELED;
-	} else {
+	if (!(s->scratch & STOPPED))
 		return;
-	}
 	if (io->waits) {
 		unqueue_waiting(io);
 		end_io(t, io, done);
@@ -482,7 +502,7 @@ void *nv_main(void *arg)
 		{ .fd = t->ring ? nv_ring_fd(t->ring) : -1, .events = POLLIN },
 	};
 	uint64_t ticked = 0;
-	bool busy = false;
+	bool busy = false, more = false;
 
 	while (!atomic_load(&t->stop)) {
 		eventfd_t count;
@@ -495,17 +515,16 @@ void *nv_main(void *arg)
 			atomic_store(&t->asleep, true);
 			busy = tick(t);
 		}
-		poll(fds, 3, busy ? NV_TICK_MS : -1);
+		poll(fds, 3, more ? 0 : busy ? NV_TICK_MS : -1);
 		atomic_store(&t->asleep, false);
 		for (int i = 0; i < 3; i++)
 			if (fds[i].revents & POLLIN) {
 				eventfd_read(fds[i].fd, &count);
 				busy = true;
 			}
-		take_back(t, nv_pool_reap(t->pool));
+		more = take_back(t, nv_pool_reap(t->pool));
 		if (t->ring && !pthread_mutex_trylock(&t->driver)) {
-			while (drive(t))
-				;
+			more |= drive(t);
 			pthread_mutex_unlock(&t->driver);
 		}
 	}
@@ -536,4 +555,7 @@ void nv_queue_clear(struct nvmeof *t)
 	free(t->ios);
 	if (t->bounces && t->bounces != MAP_FAILED)
 		munmap(t->bounces, (size_t)NV_BOUNCES * NV_BOUNCE);
+	t->ios = t->free = NULL;
+	t->bounces = NULL;
+	t->nbounce = 0;
 }

@@ -82,6 +82,8 @@ void nv_ring_close(struct nv_ring *r)
 
 /* ---- what the kernel is told before ------------------------------------------------------- */
 
+static const struct te_region nobody;
+
 /* First of n free rows that follow each other; SLOTS: there are none. */
 static unsigned find_rows(const struct nv_ring *r, unsigned n)
 {
@@ -102,8 +104,8 @@ static int set_row(struct nv_ring *r, unsigned row, const struct te_region *regi
 	__u64 tag = 0;
 	int n = io_uring_register_buffers_update_tag(&r->ring, row, &v, &tag, 1);
 
-	if (n >= 0)
-		r->region[row] = region;
+	/* A row that could not be emptied is nobody's: memory may come where that region was. */
+	r->region[row] = n >= 0 ? region : region ? NULL : &nobody;
 	return n < 0 ? n : 0;
 }
 
@@ -245,11 +247,6 @@ void nv_ring_flush(struct nv_ring *r)
 		io_uring_submit(&r->ring);
 }
 
-bool nv_ring_has_unsent(struct nv_ring *r)
-{
-	return io_uring_sq_ready(&r->ring);
-}
-
 /* ---- completions -------------------------------------------------------------------------- */
 
 struct nv_io *nv_ring_reap(struct nv_ring *r)
@@ -285,6 +282,11 @@ void nv_ring_wait(struct nv_ring *r, uint64_t until)
 	io_uring_wait_cqe_timeout(&r->ring, &cqe, &ts);
 }
 
+bool nv_ring_is_ready(const struct nv_ring *r)
+{
+	return io_uring_cq_ready(&r->ring) > 0;
+}
+
 int nv_ring_fd(const struct nv_ring *r)
 {
 	return r->event;
@@ -293,4 +295,6 @@ int nv_ring_fd(const struct nv_ring *r)
 void nv_ring_mute(struct nv_ring *r, bool muted)
 {
 	io_uring_cq_eventfd_toggle(&r->ring, !muted);
+	/* Whoever unmutes looks for completions next: either we see it, or the kernel our flag. */
+	atomic_thread_fence(memory_order_seq_cst);
 }
