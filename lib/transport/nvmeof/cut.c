@@ -161,7 +161,7 @@ int64_t nv_cut(struct nvmeof *t, struct te_slice *s, uint64_t at, struct nv_io *
 
 	if (f && f->looked != t->burst && !f->err.code) {
 		f->looked = t->burst;
-		nv_file_look(f, false);
+		nv_file_look(f);
 	}
 	r = refuse(s, f, why);
 	if (r < 0) {
@@ -211,14 +211,14 @@ static bool is_patch(const struct nv_io *io)
  * nobody asked for. */
 bool nv_conflicts(const struct nv_io *io)
 {
-	const struct nv_file *f = io->file;
+	const struct nv_inode *i = io->file->inode;
 
-	if (!io->write || (!is_patch(io) && !f->patches && !f->waiting))
+	if (!io->write || (!is_patch(io) && !i->patches && !i->waiting))
 		return false;
-	for (const struct nv_io *w = f->writes; w; w = w->wnext)
+	for (const struct nv_io *w = i->writes; w; w = w->wnext)
 		if ((is_patch(io) || is_patch(w)) && overlap(io, w))
 			return true;
-	for (const struct nv_io *w = f->waiting; w && w != io; w = w->next)
+	for (const struct nv_io *w = i->waiting; w && w != io; w = w->next)
 		if ((is_patch(io) || is_patch(w)) && overlap(io, w))
 			return true;
 	return false;
@@ -226,14 +226,14 @@ bool nv_conflicts(const struct nv_io *io)
 
 void nv_begin_write(struct nv_io *io)
 {
-	struct nv_file *f = io->file;
+	struct nv_inode *i = io->file->inode;
 
-	io->wnext = f->writes;
-	io->wprev = &f->writes;
+	io->wnext = i->writes;
+	io->wprev = &i->writes;
 	if (io->wnext)
 		io->wnext->wprev = &io->wnext;
-	f->writes = io;
-	f->patches += is_patch(io);
+	i->writes = io;
+	i->patches += is_patch(io);
 }
 
 void nv_end_write(struct nv_io *io)
@@ -241,7 +241,7 @@ void nv_end_write(struct nv_io *io)
 	*io->wprev = io->wnext;
 	if (io->wnext)
 		io->wnext->wprev = io->wprev;
-	io->file->patches -= is_patch(io);
+	io->file->inode->patches -= is_patch(io);
 }
 
 /* ---- what comes back ---------------------------------------------------------------------- */

@@ -50,7 +50,7 @@ static uint32_t block_size(const struct nv_file *f)
 		char path[96];
 		FILE *in;
 
-		snprintf(path, sizeof(path), forms[i], major(f->dev), minor(f->dev));
+		snprintf(path, sizeof(path), forms[i], major(f->inode->dev), minor(f->inode->dev));
 		in = fopen(path, "re");
 		if (!in)
 			continue;
@@ -120,21 +120,44 @@ static int check_length(struct nv_file *f, const struct stat *st)
 		       f->path, (unsigned long long)len, (unsigned long long)f->len);
 }
 
-static int open_file(struct nv_file *f)
+static bool is_same(const struct nv_file *f, const struct stat *st)
 {
-	int r = open_plain(f);
+	if (f->device)
+		return S_ISBLK(st->st_mode) && st->st_rdev == f->inode->dev;
+	return S_ISREG(st->st_mode) && st->st_dev == f->inode->dev && st->st_ino == f->inode->ino;
+}
+
+/* What it is, before it is opened: that alone moves some tapes and starts some watchdogs. */
+static int identify(struct nv_file *f)
+{
 	struct stat st;
 
-	if (r)
-		return te_fail(&f->err, r, "file '%s': %s", f->path, strerror(-r));
-	if (fstat(f->plain, &st))
+	if (stat(f->path, &st))
 		return te_fail(&f->err, -errno, "file '%s': %s", f->path, strerror(errno));
 	f->device = S_ISBLK(st.st_mode);
 	if (!f->device && !S_ISREG(st.st_mode))
 		return te_fail(&f->err, -EINVAL,
 			       "'%s' is neither a regular file nor a block device", f->path);
-	f->dev = f->device ? st.st_rdev : st.st_dev;
-	f->ino = st.st_ino;
+	f->inode->dev = f->device ? st.st_rdev : st.st_dev;
+	f->inode->ino = f->device ? 0 : st.st_ino;
+	return 0;
+}
+
+static int open_file(struct nv_file *f)
+{
+	struct stat st;
+	int r = identify(f);
+
+	if (r)
+		return r;
+	r = open_plain(f);
+	if (r)
+		return te_fail(&f->err, r, "file '%s': %s", f->path, strerror(-r));
+	if (fstat(f->plain, &st))
+		return te_fail(&f->err, -errno, "file '%s': %s", f->path, strerror(errno));
+	if (!is_same(f, &st))
+		return te_fail(&f->err, -ESTALE, "file '%s' was replaced while it was opened",
+			       f->path);
 	r = check_length(f, &st);
 	if (!r)
 		open_direct(f);
@@ -148,15 +171,20 @@ static struct nv_file *file_new(const char *path, uint64_t start, uint64_t len)
 	if (!f)
 		return NULL;
 	f->path = te_strdup(path);
+	f->inode = calloc(1, sizeof(*f->inode));
 	f->start = start;
 	f->len = len;
 	f->fd = f->plain = -1;
 	f->align = f->mem_align = 1;
 	f->refs = 1;
-	f->waiting_end = &f->waiting;
 	f->row = -1;
-	if (f->path)
+	if (f->path && f->inode) {
+		f->inode->refs = 1;
+		f->inode->waiting_end = &f->inode->waiting;
 		return f;
+	}
+	free(f->inode);
+	free(f->path);
 	free(f);
 	return NULL;
 }
@@ -192,37 +220,65 @@ void nv_file_close(struct nv_file *f)
 	free(f);
 }
 
+/* ---- its inode ----------------------------------------------------------------------------- */
+
+void nv_file_share_inode(struct nvmeof *t, struct nv_file *f)
+{
+	struct nv_inode *own = f->inode, *i = t->inodes;
+
+	if (f->err.code)
+		return;
+	while (i && (i->dev != own->dev || i->ino != own->ino))
+		i = i->next;
+	if (i) {
+		i->refs++;
+		f->inode = i;
+		free(own);
+		return;
+	}
+	own->next = t->inodes;
+	own->prev = &t->inodes;
+	if (own->next)
+		own->next->prev = &own->next;
+	t->inodes = own;
+}
+
+static void put_inode(struct nv_inode *i)
+{
+	if (--i->refs)
+		return;
+	if (i->prev)
+		*i->prev = i->next;
+	if (i->next)
+		i->next->prev = i->prev;
+	free(i);
+}
+
 struct nv_file *nv_file_put(struct nv_file *f)
 {
-	return --f->refs ? NULL : f;
+	if (--f->refs)
+		return NULL;
+	put_inode(f->inode);
+	f->inode = NULL;
+	return f;
 }
 
 /* ---- looking after it --------------------------------------------------------------------- */
 
-static void look_at_path(struct nv_file *f)
+/* By its path: our descriptor would go on to show the file that was replaced or unmounted. No I/O:
+ * what is open stays in the kernel's caches, with all folders above it. */
+void nv_file_look(struct nv_file *f)
 {
 	struct stat st;
 
+	if (f->err.code)
+		return;
 	if (stat(f->path, &st))
 		te_fail(&f->err, -errno, "file '%s': %s", f->path, strerror(errno));
-	else if ((f->device ? st.st_rdev : st.st_dev) != f->dev ||
-		 (!f->device && st.st_ino != f->ino))
+	else if (!is_same(f, &st))
 		te_fail(&f->err, -ESTALE,
-			"file '%s' is another one now: mounted over, or unmounted?", f->path);
-}
-
-void nv_file_look(struct nv_file *f, bool by_path)
-{
-	struct stat st;
-
-	if (f->err.code || (f->device && !by_path))
-		return;
-	if (fstat(f->plain, &st))
-		te_fail(&f->err, -errno, "file '%s': %s", f->path, strerror(errno));
-	else if (!f->device && !st.st_nlink)
-		te_fail(&f->err, -ESTALE, "file '%s' was removed or replaced", f->path);
+			"file '%s' is another one now: replaced, mounted over or unmounted?",
+			f->path);
 	else if (!f->device)
 		check_length(f, &st);
-	if (!f->err.code && by_path)
-		look_at_path(f);
 }

@@ -1,7 +1,5 @@
 /* nvmeof.c - the transport of file segments, and a peer: the files of one segment. */
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +30,7 @@ static int nv_open(const struct te_transport_env *env, struct te_transport **out
 		return te_fail(err, -ENOMEM, "no memory for the nvmeof transport");
 	t->base.ops = &te_transport_nvmeof;
 	t->base.env = env;
-	t->wake = t->mounts = -1;
+	t->wake = -1;
 	pthread_mutex_init(&t->driver, NULL);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_mutex_init(&t->start_lock, NULL);
@@ -71,7 +69,6 @@ static int start_carrier(struct nvmeof *t, struct te_err *err)
 
 static int start(struct nvmeof *t, struct te_err *err)
 {
-	struct pollfd p;
 	int r = nv_queue_init(t, err);
 
 	if (r)
@@ -79,9 +76,6 @@ static int start(struct nvmeof *t, struct te_err *err)
 	t->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (t->wake < 0)
 		return te_fail(err, -errno, "cannot make an eventfd: %s", strerror(errno));
-	t->mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-	p = (struct pollfd){ .fd = t->mounts, .events = POLLPRI };
-	poll(&p, 1, 0); /* from now on */
 	r = start_carrier(t, err);
 	if (r)
 		return r;
@@ -107,9 +101,7 @@ static void undo_start(struct nvmeof *t)
 	t->pool = NULL;
 	if (t->wake >= 0)
 		close(t->wake);
-	if (t->mounts >= 0)
-		close(t->mounts);
-	t->wake = t->mounts = -1;
+	t->wake = -1;
 	nv_queue_clear(t);
 }
 
@@ -282,6 +274,7 @@ static int set_files(struct nvmeof *t, struct nv_peer *p, const struct te_desc *
 		for (size_t i = 0; i < d->nbuffers; i++) {
 			if (files[i]->refs > 1) /* it was there before */
 				continue;
+			nv_file_share_inode(t, files[i]);
 			if (t->ring)
 				nv_ring_add_file(t->ring, files[i]);
 			inherit(p, files[i]);
@@ -314,16 +307,11 @@ static int check_files(const struct nv_peer *p, struct te_err *err)
 
 static void nv_peer_close(struct te_peer *base)
 {
-	struct nv_peer *p = peer_of(base), **at;
+	struct nv_peer *p = peer_of(base);
 	struct nvmeof *t = p->t;
 	struct nv_file *dead = NULL;
 
 	pthread_mutex_lock(&t->lock);
-	for (at = &t->peers; *at; at = &(*at)->next)
-		if (*at == p) {
-			*at = p->next;
-			break;
-		}
 	put_files(t, p->files, p->nfiles, &dead);
 	pthread_mutex_unlock(&t->lock);
 	close_files(dead);
@@ -369,10 +357,6 @@ static int nv_peer_open(struct te_transport *base, const struct te_peer_info *in
 		nv_peer_close(&p->p);
 		return r;
 	}
-	pthread_mutex_lock(&t->lock);
-	p->next = t->peers;
-	t->peers = p;
-	pthread_mutex_unlock(&t->lock);
 	*out = &p->p;
 	return 0;
 }

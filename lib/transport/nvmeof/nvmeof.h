@@ -34,26 +34,33 @@ enum {
 	NV_REASONS = 4,
 };
 
+/* What is being written of a file, by whatever path and however often it was opened. lock */
+struct nv_inode {
+	struct nv_inode *next, **prev; /* t->inodes; prev NULL: not in it */
+	dev_t dev;		       /* constant, as ino; of a block device: its own, and ino 0 */
+	ino_t ino;
+	uint32_t refs;			      /* nv_files */
+	struct nv_io *writes;		      /* in flight */
+	struct nv_io *waiting, **waiting_end; /* for those */
+	unsigned patches; /* of `writes`: blocks that are read, changed and written */
+};
+
 struct nv_file {
 	char *path;	     /* constant, from here ... */
 	uint64_t start, len; /* in the segment */
 	int fd, plain;	     /* with O_DIRECT (-1: refused) and without */
 	bool writable, device;
 	uint32_t align, mem_align; /* of offsets and lengths, of memory; 1 without O_DIRECT */
-	dev_t dev;
-	ino_t ino; /* ... to here */
+	struct nv_inode *inode;	   /* ... to here */
 	_Atomic uint64_t slices, bytes;
 
 	/* lock */
-	uint32_t refs;			      /* the peer's table, ios */
-	struct te_err err;		      /* code != 0: nothing can be done with it */
-	int row, row_fd;		      /* uring.c's: -1 none */
-	bool refused;			      /* O_DIRECT: by the kernel, or when it was tried */
-	bool ill;			      /* failed: to be opened again */
-	uint64_t looked;		      /* burst in which it was last looked at */
-	struct nv_io *writes;		      /* in flight */
-	struct nv_io *waiting, **waiting_end; /* for those */
-	unsigned patches;     /* of `writes`: blocks that are read, changed and written */
+	uint32_t refs;	      /* the peer's table, ios */
+	struct te_err err;    /* code != 0: nothing can be done with it */
+	int row, row_fd;      /* uring.c's: -1 none */
+	bool refused;	      /* O_DIRECT: by the kernel, or when it was tried */
+	bool ill;	      /* failed: to be opened again */
+	uint64_t looked;      /* burst in which it was last looked at */
 	struct nv_file *next; /* of the list to be closed */
 
 	void *gpu; /* pool.c's: for libcufile, NULL until it is needed */
@@ -69,13 +76,13 @@ enum nv_kind {
 /* One read or write of a file. */
 struct nv_io {
 	struct nv_io *next;	      /* free list, waiting, pool's lists */
-	struct nv_io *wnext, **wprev; /* file->writes */
+	struct nv_io *wnext, **wprev; /* inode->writes */
 	struct te_slice *slice;	      /* NULL: free */
 	struct nv_file *file;
 	enum nv_kind kind;
 	bool write, buffered; /* what the kernel is asked now */
 	bool gpu;	      /* the slice's memory is a GPU's: libcufile moves it */
-	bool waits;	      /* in file->waiting */
+	bool waits;	      /* in inode->waiting */
 	bool told;	      /* the kernel: it need not begin */
 	int bounce;	      /* index, -1: none */
 	void *local;	      /* the slice's bytes ... */
@@ -93,7 +100,6 @@ struct nv_peer {
 	struct nvmeof *t;
 	struct nv_file **files; /* lock; by start */
 	size_t nfiles;
-	struct nv_peer *next; /* t->peers */
 	struct te_err why[NV_REASONS]; /* lock: the last of each code */
 	int abort_status;	       /* lock: all its slices end so */
 };
@@ -121,16 +127,15 @@ struct nvmeof {
 	char host[256];
 
 	pthread_mutex_t lock; /* everything below */
-	struct nv_peer *peers;
 	struct te_slice *head, **tail;
 	uint64_t cursor;		  /* bytes of head that are cut already */
 	struct nv_io *ios, *free, *again; /* again: the ring had no room */
 	struct nv_file *dead;		  /* to be closed */
+	struct nv_inode *inodes;
 	char *bounces;
 	uint16_t bounce_free[NV_BOUNCES];
 	unsigned nbounce;
 	uint64_t burst;
-	int mounts;			     /* /proc/self/mountinfo, -1 */
 	uint64_t buffered, bounced, patched; /* counters */
 };
 
@@ -161,8 +166,10 @@ static inline int nv_fd(const struct nv_io *io)
 struct nv_file *nv_file_open(const char *path, uint64_t start, uint64_t len);
 struct nv_file *nv_file_missing(const char *name, uint64_t start, uint64_t len, const char *why);
 void nv_file_close(struct nv_file *f);
-/* lock held. Has it been cut, replaced or (by_path) mounted over since it was opened? Sets err. */
-void nv_file_look(struct nv_file *f, bool by_path);
+/* lock held. Has it been cut, replaced or mounted over since it was opened? Sets err. */
+void nv_file_look(struct nv_file *f);
+/* lock held, once: what others write of the same file counts for f. */
+void nv_file_share_inode(struct nvmeof *t, struct nv_file *f);
 /* lock held. NULL, or f when the last reference is gone: nv_file_close() it without the lock. */
 struct nv_file *nv_file_put(struct nv_file *f);
 

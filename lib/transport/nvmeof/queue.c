@@ -151,13 +151,13 @@ static void launch(struct nvmeof *t, struct nv_io *io)
 
 static void start(struct nvmeof *t, struct nv_io *io)
 {
-	struct nv_file *f = io->file;
+	struct nv_inode *i = io->file->inode;
 
 	io->waits = nv_conflicts(io);
 	if (io->waits) {
 		io->next = NULL;
-		*f->waiting_end = io;
-		f->waiting_end = &io->next;
+		*i->waiting_end = io;
+		i->waiting_end = &io->next;
 		return;
 	}
 	if (io->write)
@@ -210,9 +210,9 @@ static void start_again(struct nvmeof *t)
 	}
 }
 
-static void start_waiting(struct nvmeof *t, struct nv_file *f)
+static void start_waiting(struct nvmeof *t, struct nv_inode *i)
 {
-	struct nv_io **at = &f->waiting, *io;
+	struct nv_io **at = &i->waiting, *io;
 
 	while ((io = *at)) {
 		if (nv_conflicts(io)) {
@@ -224,7 +224,7 @@ static void start_waiting(struct nvmeof *t, struct nv_file *f)
 		nv_begin_write(io);
 		launch(t, io);
 	}
-	f->waiting_end = at;
+	i->waiting_end = at;
 }
 
 /* ---- what has come back: lock held -------------------------------------------------------- */
@@ -247,8 +247,8 @@ static void end_io(struct nvmeof *t, struct nv_io *io, struct nv_done *done)
 
 	if (io->write && !io->waits)
 		nv_end_write(io);
-	if (f->waiting)
-		start_waiting(t, f);
+	if (f->inode->waiting)
+		start_waiting(t, f->inode);
 	nv_release(t, io);
 	atomic_fetch_sub(&t->inflight, 1);
 	s->scratch--;
@@ -282,24 +282,11 @@ static void complete(struct nvmeof *t, struct nv_io *io, struct nv_done *done)
 
 /* ---- bursts ------------------------------------------------------------------------------- */
 
-/* A path may lead to another file after a mount or an unmount. */
-static void look_at_mounts(struct nvmeof *t)
-{
-	struct pollfd p = { .fd = t->mounts, .events = POLLPRI };
-
-	if (t->mounts < 0 || poll(&p, 1, 0) <= 0)
-		return;
-	for (struct nv_peer *peer = t->peers; peer; peer = peer->next)
-		for (size_t i = 0; i < peer->nfiles; i++)
-			nv_file_look(peer->files[i], true);
-}
-
 static void begin(struct nvmeof *t, struct nv_done *done)
 {
 	done_init(done);
 	pthread_mutex_lock(&t->lock);
 	t->burst++;
-	look_at_mounts(t);
 }
 
 /* Unlocks. */
@@ -409,14 +396,14 @@ void nv_abort(struct te_peer *base, int status, const struct te_err *why)
 
 static void unqueue_waiting(struct nv_io *io)
 {
-	struct nv_file *f = io->file;
-	struct nv_io **at = &f->waiting;
+	struct nv_inode *i = io->file->inode;
+	struct nv_io **at = &i->waiting;
 
 	while (*at != io)
 		at = &(*at)->next;
 	*at = io->next;
 	if (!io->next)
-		f->waiting_end = at;
+		i->waiting_end = at;
 }
 
 /* The kernel holds the memory of a slice that is over: the program learns that much. */
