@@ -3,7 +3,7 @@
  *
  * nvmeof.c the transport and its peers · file.c one file: opened, looked after · cut.c a slice
  * becomes reads and writes of files · queue.c slices that wait, what is in flight, what has come
- * back · uring.c and pool.c who carries it out.
+ * back · done.c who is told of it · uring.c and pool.c who carries it out.
  *
  * Locks, outer first: driver (who reaps completions), lock (all the rest). The kernel may keep a
  * request for minutes when an NVMe-oF target is lost: nothing waits for it but the thread that
@@ -186,6 +186,15 @@ void nv_end_write(struct nv_io *io);
  * *status. */
 bool nv_advance(struct nvmeof *t, struct nv_io *io, int *status, struct te_err *why);
 void nv_release(struct nvmeof *t, struct nv_io *io);
+
+/* ---- done.c */
+void nv_done_init(struct nv_done *d);
+/* lock held. Nothing of s is out any more. */
+void nv_done_add(struct nv_done *d, struct te_slice *s);
+/* lock held. A slice may fail long before it comes back: the kernel has more of it. */
+void nv_note(struct nv_peer *p, const struct te_err *why);
+/* To the sink; no lock held. */
+void nv_deliver(struct nvmeof *t, struct nv_done *d);
 
 /* ---- queue.c */
 int nv_queue_init(struct nvmeof *t, struct te_err *err);

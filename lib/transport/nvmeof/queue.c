@@ -21,83 +21,6 @@
 #define EXPIRED (1ull << 61) /* its time is up: so was the program */
 #define FLAGS	(ALL_CUT | STOPPED | EXPIRED)
 
-/* ---- slices on their way to the sink ------------------------------------------------------ */
-
-static void done_init(struct nv_done *d)
-{
-	d->well = d->ill = NULL;
-	d->well_end = &d->well;
-	d->ill_end = &d->ill;
-}
-
-/* Nothing of s is out any more. */
-static void done_add(struct nv_done *d, struct te_slice *s)
-{
-	struct te_slice ***end = s->status ? &d->ill_end : &d->well_end;
-
-	s->next = NULL;
-	**end = s;
-	*end = &s->next;
-}
-
-/* ---- why slices failed -------------------------------------------------------------------- */
-
-/* lock held. A slice may fail long before it comes back: the kernel has more of it. */
-static void note(struct nv_peer *p, const struct te_err *why)
-{
-	unsigned i = 0;
-
-	while (i < NV_REASONS - 1 && p->why[i].code && p->why[i].code != why->code)
-		i++;
-	p->why[i] = *why;
-}
-
-static bool recall(struct nvmeof *t, const struct nv_peer *p, int code, struct te_err *why)
-{
-	bool known = false;
-
-	pthread_mutex_lock(&t->lock);
-	for (unsigned i = 0; i < NV_REASONS && !known; i++) {
-		known = p->why[i].code == code;
-		if (known)
-			*why = p->why[i];
-	}
-	pthread_mutex_unlock(&t->lock);
-	return known;
-}
-
-/* Slices of one peer with one status are told together. */
-static void deliver_ill(struct nvmeof *t, struct te_slice *ill)
-{
-	struct te_sink *sink = t->base.env->sink;
-
-	while (ill) {
-		struct nv_peer *p = nv_peer_of(ill);
-		struct te_slice *mine = NULL, **mine_end = &mine, *rest = NULL, **rest_end = &rest;
-		int status = ill->status;
-		struct te_err why;
-
-		for (struct te_slice *s = ill; s; s = s->next) {
-			bool alike = nv_peer_of(s) == p && s->status == status;
-			struct te_slice ***end = alike ? &mine_end : &rest_end;
-
-			**end = s;
-			*end = &s->next;
-		}
-		*mine_end = *rest_end = NULL;
-		sink->done(sink, mine, recall(t, p, status, &why) ? &why : NULL);
-		ill = rest;
-	}
-}
-
-static void deliver(struct nvmeof *t, struct nv_done *d)
-{
-	if (d->well)
-		t->base.env->sink->done(t->base.env->sink, d->well, NULL);
-	if (d->ill)
-		deliver_ill(t, d->ill);
-}
-
 /* ---- the queue: lock held ----------------------------------------------------------------- */
 
 static void fail_slice(struct te_slice *s, int status, const struct te_err *why)
@@ -105,7 +28,7 @@ static void fail_slice(struct te_slice *s, int status, const struct te_err *why)
 	if (s->status)
 		return;
 	s->status = status;
-	note(nv_peer_of(s), why);
+	nv_note(nv_peer_of(s), why);
 }
 
 /* The head needs no more ios. */
@@ -119,7 +42,7 @@ static void pop(struct nvmeof *t, struct nv_done *done)
 	t->cursor = 0;
 	s->scratch |= ALL_CUT;
 	if (!(s->scratch & ~FLAGS))
-		done_add(done, s);
+		nv_done_add(done, s);
 }
 
 /* Must it not go on? Sets its status. */
@@ -257,7 +180,7 @@ static void end_io(struct nvmeof *t, struct nv_io *io, struct nv_done *done)
 	if ((s->scratch & ~(STOPPED | EXPIRED)) == ALL_CUT) {
 		if (!s->status)
 			atomic_fetch_add_explicit(&f->slices, 1, memory_order_relaxed);
-		done_add(done, s);
+		nv_done_add(done, s);
 	}
 	put_file(t, f);
 }
@@ -284,7 +207,7 @@ static void complete(struct nvmeof *t, struct nv_io *io, struct nv_done *done)
 
 static void begin(struct nvmeof *t, struct nv_done *done)
 {
-	done_init(done);
+	nv_done_init(done);
 	pthread_mutex_lock(&t->lock);
 	t->burst++;
 }
@@ -310,7 +233,7 @@ static void end(struct nvmeof *t, struct nv_done *done)
 		nv_file_close(dead);
 		dead = next;
 	}
-	deliver(t, done);
+	nv_deliver(t, done);
 }
 
 void nv_submit(struct te_peer *base, struct te_slice *list)
@@ -388,7 +311,7 @@ void nv_abort(struct te_peer *base, int status, const struct te_err *why)
 
 	begin(t, &done);
 	p->abort_status = status;
-	note(p, why);
+	nv_note(p, why);
 	end(t, &done);
 }
 
@@ -456,7 +379,7 @@ static void drop_queued(struct nvmeof *t, uint64_t now, struct nv_done *done)
 			continue;
 		}
 		*at = s->next;
-		done_add(done, s);
+		nv_done_add(done, s);
 	}
 	t->tail = at;
 }
