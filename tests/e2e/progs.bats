@@ -49,3 +49,27 @@ three() {
 @test "unregister during transfers over tcp" { prog unregister tcp; }
 @test "unregister during transfers over shm" { prog unregister shm; }
 @test "unregistered, local-only, wrapping and 1 TiB ranges cannot be reached" { prog localonly; }
+
+@test "a file system that freezes: TIMEOUT, busy memory, and a close that ends" {
+	[ "$(id -u)" = 0 ] || skip "only root may mount and freeze"
+	mkdir "$T/fs"
+	truncate -s 32M "$T/image"
+	mkfs.ext4 -q "$T/image" || skip "no mkfs.ext4"
+	unshare -m mount -o loop "$T/image" "$T/fs" || skip "no loop device here"
+	start meta te-http-meta --listen=127.0.0.1:0 --ready-file="$T/meta.json"
+	wait_file "$T/meta.json"
+	export MC_METADATA_SERVER
+	MC_METADATA_SERVER=$(jq -r .url "$T/meta.json")
+	file_target ram 1M
+	cat >"$T/frozen" <<-'EOF'
+		#!/bin/sh -e
+		mount -o loop "$2/image" "$2/fs"
+		head -c 65536 /dev/zero >"$2/fs/f"
+		te-register nvmeof held "$2/fs/f" >&2
+		exec "$1/held" "$MC_METADATA_SERVER" held "$2/fs" "$3" "$2/ram.mem"
+	EOF
+	chmod +x "$T/frozen"
+	set -- "$T/frozen" "$PROGS" "$T" "$SEGMENT"
+	PROGS=/usr/bin
+	prog unshare -m "$@"
+}
