@@ -17,6 +17,11 @@ struct compat_buffer { /* what is registered, so that it can be again */
 	bool remote;
 };
 
+struct compat_open {
+	int32_t id;
+	uint32_t count; /* opens that have not been closed */
+};
+
 struct compat_engine {
 	struct te_engine *te;
 	char *conn, *name, *matrix;
@@ -25,8 +30,8 @@ struct compat_engine {
 	bool graceful;
 
 	pthread_mutex_t lock; /* everything below */
-	struct compat_buffer *buffers;
-	int32_t *open; /* ids, one an open */
+	struct compat_buffer *buffers; /* the last one first */
+	struct compat_open *open; /* segments */
 	size_t nopen;
 };
 
@@ -35,12 +40,13 @@ struct compat_engine {
 transfer_engine_t compat_handle_new(struct compat_engine *e);
 /* The engine, which stays until compat_put(); NULL: stale, invented, or it could not be opened again. */
 struct compat_engine *compat_get(transfer_engine_t h);
+void compat_put(transfer_engine_t h);
 /* The same for who changes the engine: alone, and its te may be NULL. */
 struct compat_engine *compat_get_alone(transfer_engine_t h);
-void compat_put(transfer_engine_t h);
-/* Out of the table once nobody uses it: it is the caller's then. */
-struct compat_engine *compat_handle_free(transfer_engine_t h);
-/* Handles of all engines, one after the other from *at = 0 on; NULL: no more. */
+void compat_put_alone(transfer_engine_t h);
+/* Once nobody uses it, calls destroy() on it, then takes it out of the table. */
+void compat_handle_free(transfer_engine_t h, void (*destroy)(struct compat_engine *e));
+/* Handles of all engines, one after the other from *at = 0 on; NULL: no more. Waits for those that are being freed. */
 transfer_engine_t compat_next(unsigned *at);
 
 /* ---- codes.c */
@@ -48,8 +54,5 @@ transfer_engine_t compat_next(unsigned *at);
 int compat_code(int r);
 /* The same, and the reason goes to the log. */
 int compat_fail(int r, const char *call, const struct te_err *err);
-
-/* ---- engine.c */
-void compat_engine_free(struct compat_engine *e);
 
 #endif

@@ -11,27 +11,20 @@
 
 /* ---- engines ------------------------------------------------------------------------------ */
 
-/* rpc_port 0: the one that the name or the range gives. */
 static int open_engine(struct compat_engine *e, unsigned rpc_port, struct te_err *err)
 {
 	struct te_engine_options opt = { .metadata_server = e->conn,
 					 .local_server_name = e->name,
 					 .protocol = e->protocol,
 					 .nic_priority_matrix = e->matrix,
+					 .rpc_port = rpc_port,
 					 .auto_discovery = true };
-	struct te_conf conf;
 
-	te_conf_read(&conf);
-	if (rpc_port)
-		conf.min_rpc_port = conf.max_rpc_port = rpc_port;
-	opt.conf = &conf;
 	return te_engine_open(&e->te, &opt, err);
 }
 
-void compat_engine_free(struct compat_engine *e)
+static void engine_free(struct compat_engine *e)
 {
-	if (!e)
-		return;
 	te_engine_close(e->te);
 	while (e->buffers) {
 		struct compat_buffer *next = e->buffers->next;
@@ -60,7 +53,7 @@ static struct compat_engine *engine_new(const char *conn, const char *name, cons
 	e->protocol = protocol;
 	if ((!conn || e->conn) && (!name || e->name))
 		return e;
-	compat_engine_free(e);
+	engine_free(e);
 	return NULL;
 }
 
@@ -85,13 +78,13 @@ transfer_engine_t createTransferEngine(const char *conn, const char *local_serve
 		h = compat_handle_new(e);
 	}
 	if (!h)
-		compat_engine_free(e);
+		engine_free(e);
 	return h;
 }
 
 void destroyTransferEngine(transfer_engine_t h)
 {
-	compat_engine_free(compat_handle_free(h));
+	compat_handle_free(h, engine_free);
 }
 
 int discoverTopology(transfer_engine_t h)
@@ -121,15 +114,43 @@ int getLocalIpAndPort(transfer_engine_t h, char *buf, size_t len)
 
 /* ---- transports --------------------------------------------------------------------------- */
 
+/* What was registered, in the order in which it was: peers count on it. */
 static int register_again(struct compat_engine *e, struct te_err *err)
 {
-	for (const struct compat_buffer *b = e->buffers; b; b = b->next) {
-		int r = te_register(e->te, b->addr, b->len, b->location, b->remote, err);
+	struct te_buffer *v;
+	size_t n = 0, i;
+	int r;
 
-		if (r)
-			return r;
+	for (const struct compat_buffer *b = e->buffers; b; b = b->next)
+		n++;
+	i = n;
+	if (!n)
+		return 0;
+	v = calloc(n, sizeof(*v));
+	if (!v)
+		return te_fail(err, -ENOMEM, "out of memory");
+	for (const struct compat_buffer *b = e->buffers; b; b = b->next)
+		v[--i] = (struct te_buffer){ b->addr, b->len, b->location, b->remote };
+	r = te_register_batch(e->te, v, n, err);
+	free(v);
+	return r;
+}
+
+/* On the port where peers know us. */
+static int open_again(struct compat_engine *e, unsigned rpc_port, struct te_err *err)
+{
+	int r = open_engine(e, rpc_port, err);
+
+	if (r) {
+		e->te = NULL;
+		return r;
 	}
-	return 0;
+	r = register_again(e, err);
+	if (r) {
+		te_engine_close(e->te);
+		e->te = NULL;
+	}
+	return r;
 }
 
 /* The engine opens anew, under the same name and port; as it was where that fails. */
@@ -148,19 +169,18 @@ static int reopen(struct compat_engine *e, const char *protocol, const char *mat
 	te_engine_info(e->te, &info);
 	port = info.rpc_port;
 	te_engine_close(e->te);
-	e->te = NULL;
 	e->protocol = protocol;
 	e->matrix = new_matrix;
-	r = open_engine(e, port, err);
+	r = open_again(e, port, err);
 	if (!r) {
 		free(old_matrix);
-		return register_again(e, err);
+		return 0;
 	}
 	e->protocol = old_protocol;
 	e->matrix = old_matrix;
 	free(new_matrix);
-	if (open_engine(e, port, &again) || register_again(e, &again))
-		te_log(TE_LOG_ERROR, "installTransport: %s", again.msg);
+	if (open_again(e, port, &again))
+		te_log(TE_LOG_ERROR, "installTransport: the engine is lost: %s", again.msg);
 	return r;
 }
 
@@ -209,7 +229,7 @@ transport_t installTransport(transfer_engine_t h, const char *proto, void **args
 			proto ? proto : "");
 	else if (place <= 2)
 		install(e, transports[place - 1], args ? args[0] : NULL, &err);
-	compat_put(h);
+	compat_put_alone(h);
 	if (err.code)
 		te_log(TE_LOG_ERROR, "installTransport: %s", err.msg);
 	return err.code ? NULL : (void *)&transports[place - 1];

@@ -18,14 +18,23 @@ static void quoted(FILE *f, const char *s)
 	putc('"', f);
 }
 
+/* printf would write a comma where the program's locale has one. */
+static void speed(FILE *f, double gbps)
+{
+	unsigned tenths = (unsigned)(gbps * 10 + 0.5);
+
+	fprintf(f, "%u.%u", tenths / 10, tenths % 10);
+}
+
 static void nic_json(FILE *f, const struct te_topo_nic *n)
 {
 	fputs("{\"device\":", f);
 	quoted(f, n->name);
 	fprintf(f, ",\"numa\":%d,\"gid\":", n->numa_node);
 	quoted(f, n->gid);
-	fprintf(f, ",\"gid_index\":%d,\"port\":%u,\"speed_gbps\":%g,\"source\":", n->gid_index,
-		n->port, n->gbps);
+	fprintf(f, ",\"gid_index\":%d,\"port\":%u,\"speed_gbps\":", n->gid_index, n->port);
+	speed(f, n->gbps);
+	fputs(",\"source\":", f);
 	quoted(f, n->present ? "verbs" : "matrix");
 	putc('}', f);
 }

@@ -1,5 +1,6 @@
 /* segments.c - segments and memory under the names of transfer_engine_c.h. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,28 +9,43 @@
 
 /* ---- segments ----------------------------------------------------------------------------- */
 
+/* lock held. */
+static struct compat_open *find_open(struct compat_engine *e, int32_t id)
+{
+	for (size_t i = 0; i < e->nopen; i++)
+		if (e->open[i].id == id)
+			return &e->open[i];
+	return NULL;
+}
+
 static int note_open(struct compat_engine *e, int32_t id)
 {
-	int32_t *open;
+	struct compat_open *o, *grown;
 
 	pthread_mutex_lock(&e->lock);
-	open = realloc(e->open, (e->nopen + 1) * sizeof(*open));
-	if (open) {
-		e->open = open;
-		e->open[e->nopen++] = id;
+	o = find_open(e, id);
+	if (!o) {
+		grown = realloc(e->open, (e->nopen + 1) * sizeof(*grown));
+		if (grown) {
+			e->open = grown;
+			o = &grown[e->nopen++];
+			*o = (struct compat_open){ .id = id };
+		}
 	}
+	if (o)
+		o->count++;
 	pthread_mutex_unlock(&e->lock);
-	return open ? 0 : -ENOMEM;
+	return o ? 0 : -ENOMEM;
 }
 
 static void note_closed(struct compat_engine *e, int32_t id)
 {
+	struct compat_open *o;
+
 	pthread_mutex_lock(&e->lock);
-	for (size_t i = 0; i < e->nopen; i++)
-		if (e->open[i] == id) {
-			e->open[i] = e->open[--e->nopen];
-			break;
-		}
+	o = find_open(e, id);
+	if (o && --o->count == 0)
+		*o = e->open[--e->nopen];
 	pthread_mutex_unlock(&e->lock);
 }
 
@@ -42,7 +58,6 @@ static segment_id_t open_segment(transfer_engine_t h, const char *name, bool ane
 
 	if (!e)
 		return TE_CODE_INVALID_ARGUMENT;
-	atomic_store(&e->used, true);
 	id = te_segment_open(e->te, name, &err);
 	r = id;
 	if (id >= 0 && anew)
@@ -51,6 +66,8 @@ static segment_id_t open_segment(transfer_engine_t h, const char *name, bool ane
 		r = te_fail(&err, -ENOMEM, "out of memory");
 	if (id >= 0 && r < 0)
 		te_segment_close(e->te, id);
+	if (r >= 0)
+		atomic_store(&e->used, true);
 	compat_put(h);
 	return r < 0 ? compat_fail(r, call, &err) : id;
 }
@@ -103,7 +120,7 @@ int removeLocalSegment(transfer_engine_t h, const char *name)
 int syncSegmentCache(transfer_engine_t h)
 {
 	struct compat_engine *e = compat_get(h);
-	int32_t *ids = NULL;
+	struct compat_open *open = NULL;
 	size_t n;
 
 	if (!e)
@@ -111,19 +128,41 @@ int syncSegmentCache(transfer_engine_t h)
 	pthread_mutex_lock(&e->lock);
 	n = e->nopen;
 	if (n)
-		ids = malloc(n * sizeof(*ids));
-	if (ids)
-		memcpy(ids, e->open, n * sizeof(*ids));
+		open = malloc(n * sizeof(*open));
+	if (open)
+		memcpy(open, e->open, n * sizeof(*open));
 	pthread_mutex_unlock(&e->lock);
-	for (size_t i = 0; ids && i < n; i++) {
+	for (size_t i = 0; open && i < n; i++) {
 		struct te_err err;
 
-		if (te_segment_refresh(e->te, ids[i], &err))
+		if (te_segment_refresh(e->te, open[i].id, &err))
 			te_info("syncSegmentCache: %s", err.msg);
 	}
 	compat_put(h);
-	free(ids);
-	return 0;
+	free(open);
+	return n && !open ? TE_CODE_MEMORY : 0;
+}
+
+int getSegmentBuffers(transfer_engine_t h, segment_id_t id, buffer_entry_t *buffers, size_t max)
+{
+	struct compat_engine *e = compat_get(h);
+	struct te_desc *d = NULL;
+	struct te_err err;
+	int r;
+
+	if (!e)
+		return TE_CODE_INVALID_ARGUMENT;
+	r = max && !buffers ? te_fail(&err, -EINVAL, "nowhere to put %zu buffers", max)
+			    : te_segment_desc(e->te, id, &d, &err);
+	compat_put(h);
+	if (r)
+		return compat_fail(r, "getSegmentBuffers", &err);
+	for (size_t i = 0; i < d->nbuffers && i < max; i++)
+		buffers[i] = (buffer_entry_t){ (void *)(uintptr_t)d->buffers[i].addr,
+					       d->buffers[i].length };
+	r = (int)MIN(d->nbuffers, INT_MAX);
+	te_desc_free(d);
+	return r;
 }
 
 /* ---- memory ------------------------------------------------------------------------------- */

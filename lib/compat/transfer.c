@@ -44,10 +44,11 @@ batch_id_t allocateBatchID(transfer_engine_t h, size_t capacity)
 
 	if (!e)
 		return INVALID_BATCH;
-	atomic_store_explicit(&e->used, true, memory_order_relaxed);
 	if (te_batch_alloc(e->te, capacity, &id, &err)) {
 		compat_fail(err.code, "allocateBatchID", &err);
 		id = INVALID_BATCH;
+	} else {
+		atomic_store_explicit(&e->used, true, memory_order_relaxed);
 	}
 	compat_put(h);
 	return id;

@@ -361,6 +361,10 @@ static int start(struct te_engine *e, const struct te_engine_options *opt, struc
 		r = open_store(e, opt, err);
 	if (!r)
 		r = read_name(e, opt->local_server_name, &w, err);
+	if (opt->rpc_port) {
+		w.port = opt->rpc_port;
+		w.has_port = true;
+	}
 	if (!r && !e->initiator_only)
 		r = choose_host(e, &w, err);
 	if (!r && !e->initiator_only)

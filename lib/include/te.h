@@ -39,6 +39,7 @@ struct te_engine_options {
 	const char *device_name;	/* rdma: comma list of NICs */
 	const char *nic_priority_matrix;	/* rdma: JSON text */
 	bool auto_discovery;
+	unsigned rpc_port;		/* tried first, before the name's; 0: no wish */
 	bool initiator_only;		/* publish nothing and serve nobody; no rdma then, which both sides must be found for */
 	const struct te_conf *conf;	/* NULL: te_conf_read() */
 };

@@ -146,6 +146,9 @@ segment_id_t openSegmentNoCache(transfer_engine_t e, const char *name);
 int closeSegment(transfer_engine_t e, segment_id_t id);
 int warmupEfaSegment(transfer_engine_t e, const char *name);
 int removeLocalSegment(transfer_engine_t e, const char *name);
+/* te's own, Mooncake has none: the buffers of an open segment that peers may use, in its own order. addr: where in the
+   segment, for target_offset. Fills at most max (0: buffers may be NULL); how many there are, or TE_CODE_*. */
+int getSegmentBuffers(transfer_engine_t e, segment_id_t id, buffer_entry_t *buffers, size_t max);
 /* Fetch the descriptors of all open segments again. Never needed: it happens by itself. */
 int syncSegmentCache(transfer_engine_t e);
 
