@@ -4,6 +4,7 @@ LIBDIR     ?= $(PREFIX)/lib
 DESTDIR    ?=
 CC         ?= cc
 PKG_CONFIG ?= pkg-config
+OBJCOPY    ?= objcopy
 CFLAGS     ?= -O2 -g
 SCDOC      ?= scdoc
 WERROR     ?= -Werror
@@ -41,16 +42,21 @@ MANS     := $(patsubst man/%.scd,%,$(wildcard man/*.scd))
 all: $(CMDS:%=$O/%) $O/libte.a $O/$(SONAME) $O/libtransfer_engine.a $O/libtransfer_engine.so.0 $(MANS:%=$O/man/%)
 
 help:
-	@echo 'make | make check | check-unit | check-e2e | check-vm | lint | install PREFIX= DESTDIR= | clean; ASAN=1 or TSAN=1 build apart'
+	@echo 'make | make check | check-unit | check-e2e | check-vm | check-bindings | lint | install PREFIX= DESTDIR= | clean; ASAN=1 or TSAN=1 build apart'
 
 $O/libte.a: $(LIB_SRC:%.c=$O/%.o)
 	$(Q_AR)rm -f $@ && $(AR) rcs $@ $^
-# The same library under the names of Mooncake's: nothing of libte need be beside it.
+# The same library under the names of Mooncake's: nothing of libte need be beside it. Its archive is one object without other
+# names, which might be those of another library of the program (librdmacm).
 COMPAT_SRC := $(wildcard lib/compat/*.c)
-$O/libtransfer_engine.a: $(LIB_SRC:%.c=$O/%.o) $(COMPAT_SRC:%.c=$O/%.o)
-	$(Q_AR)rm -f $@ && $(AR) rcs $@ $^
-$O/libtransfer_engine.so.0: $(LIB_SRC:%.c=$O/%.o) $(COMPAT_SRC:%.c=$O/%.o) lib/compat/libtransfer_engine.map
-	$(Q_LD)$(CC) -shared $(ALL_CFLAGS) $(LDFLAGS) -Wl,-soname,$(@F) -Wl,--version-script=lib/compat/libtransfer_engine.map \
+COMPAT_MAP := lib/compat/libtransfer_engine.map
+$O/libtransfer_engine.a: $(LIB_SRC:%.c=$O/%.o) $(COMPAT_SRC:%.c=$O/%.o) $(COMPAT_MAP)
+	$(Q_AR)sed -n '/^global:/,/^local:/{s/;/\n/g;p}' $(COMPAT_MAP) | sed 's/[ \t]//g; /:$$/d; /^$$/d' > $O/transfer_engine.names && \
+		$(CC) -r -nostdlib -o $O/transfer_engine.o $(filter %.o,$^) && \
+		$(OBJCOPY) --keep-global-symbols=$O/transfer_engine.names $O/transfer_engine.o && \
+		rm -f $@ && $(AR) rcs $@ $O/transfer_engine.o
+$O/libtransfer_engine.so.0: $(LIB_SRC:%.c=$O/%.o) $(COMPAT_SRC:%.c=$O/%.o) $(COMPAT_MAP)
+	$(Q_LD)$(CC) -shared $(ALL_CFLAGS) $(LDFLAGS) -Wl,-soname,$(@F) -Wl,--version-script=$(COMPAT_MAP) \
 		-o $@ $(filter %.o,$^) $(LIB_LIBS)
 	@ln -sf $(@F) $O/libtransfer_engine.so
 $O/$(SONAME): $(LIB_SRC:%.c=$O/%.o) lib/libte.map
@@ -103,6 +109,10 @@ check-e2e: all progs
 # The guest: all its scripts in one boot. VM='--all tests/vm/rails.t' for others; see tests/vm/run --help.
 check-vm: all progs
 	O=$O prove -v -e '' tests/vm/run $(if $(VM),:: $(VM))
+# Each language has its part: check-c, check-cpp, ... in tests/bindings/LANGUAGE/check.mk.
+check-bindings:
+BINDING_TESTS = O=$O PATH=$(CURDIR)/$O:$$PATH prove --timer -e bats
+include $(wildcard tests/bindings/*/check.mk)
 lint: all
 	scripts/lint
 # For tools that read the sources themselves.
@@ -112,7 +122,7 @@ compile-flags:
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/te $(DESTDIR)$(LIBDIR)/pkgconfig
 	install $(CMDS:%=$O/%) $(DESTDIR)$(PREFIX)/bin
-	install -m644 $(HEADERS) $(DESTDIR)$(PREFIX)/include/te
+	install -m644 $(HEADERS) bindings/cpp/transfer_engine.h $(DESTDIR)$(PREFIX)/include/te
 	install -m644 $O/libte.a $O/libtransfer_engine.a $(DESTDIR)$(LIBDIR)
 	install $O/$(SONAME) $O/libtransfer_engine.so.0 $(DESTDIR)$(LIBDIR)
 	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libte.so
@@ -125,7 +135,7 @@ install: all
 	for c in $(CMDS); do ln -sf te $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$c; done
 clean:
 	rm -rf build build-asan build-tsan
-.PHONY: all progs help check check-unit check-e2e check-vm lint install clean
+.PHONY: all progs help check check-unit check-e2e check-vm check-bindings lint install clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
