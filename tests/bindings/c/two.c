@@ -1,33 +1,15 @@
 /* two.c - a program of the C interface alone: two engines, verified data both ways, and what must
  * be refused. Prints TAP. two CONN [PROTOCOL]: the metadata store, and "tcp" (default) or "rdma".
  */
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <transfer_engine_c.h>
+#include "tap.h"
 
 enum { LEN = 1 << 20, TASKS = 16 };
 
 static char source[LEN], target[LEN];
-static int number;
-
-static void ok(bool good, const char *what)
-{
-	printf("%sok %d - %s\n", good ? "" : "not ", ++number, what);
-}
 
 static int wait_for(transfer_engine_t e, batch_id_t batch, size_t task, struct transfer_status *s)
 {
-	for (int i = 0; i < 10000; i++) {
-		int r = getTransferStatus(e, batch, task, s);
-
-		if (r || s->status != STATUS_WAITING)
-			return r;
-		usleep(1000);
-	}
-	return -1;
+	return wait_task(e, batch, task, 10000, s);
 }
 
 /* All tasks COMPLETED? */
@@ -121,9 +103,9 @@ int main(int argc, char **argv)
 {
 	const char *conn = argc > 1 ? argv[1] : "P2PHANDSHAKE",
 		   *protocol = argc > 2 ? argv[2] : "tcp";
-	transfer_engine_t a = createTransferEngine(conn, "127.0.0.1:17811", "", 0, 0),
-			  b = createTransferEngine(conn, "127.0.0.1:17812", "", 0, 0);
-	char where[64] = "";
+	char a_name[64], b_name[64], where[64] = "";
+	transfer_engine_t a = open_engine(conn, a_name, "two-a"),
+			  b = open_engine(conn, b_name, "two-b");
 	transport_t t;
 	segment_id_t seg;
 
@@ -134,9 +116,9 @@ int main(int argc, char **argv)
 	ok(t && installTransport(a, protocol, NULL) == t && installTransport(b, protocol, NULL),
 	   "a transport, twice the same");
 	ok(!registerLocalMemory(b, target, LEN, "cpu:0", 1), "registered");
-	seg = openSegment(a, "127.0.0.1:17812");
-	ok(seg > 0 && openSegmentNoCache(a, "127.0.0.1:17812") == seg && !closeSegment(a, seg) &&
-		   openSegment(a, "127.0.0.1:17811") == LOCAL_SEGMENT,
+	seg = openSegment(a, b_name);
+	ok(seg > 0 && openSegmentNoCache(a, b_name) == seg && !closeSegment(a, seg) &&
+		   openSegment(a, a_name) == LOCAL_SEGMENT,
 	   "segments");
 	transfers(a, seg);
 	notifications(a, b, seg);
@@ -146,7 +128,6 @@ int main(int argc, char **argv)
 	destroyTransferEngine(a);
 	destroyTransferEngine(b);
 	destroyTransferEngine(b);
-	ok(openSegment(a, "127.0.0.1:17812") < 0, "a stale handle");
-	printf("1..%d\n", number);
-	return 0;
+	ok(openSegment(a, b_name) < 0, "a stale handle");
+	return plan();
 }
