@@ -66,7 +66,9 @@ three() {
 		mount -o loop "$2/image" "$2/fs"
 		head -c 65536 /dev/zero >"$2/fs/f"
 		te-register nvmeof held "$2/fs/f" >&2
-		exec "$1/held" "$MC_METADATA_SERVER" held "$2/fs" "$3" "$2/ram.mem"
+		head -c 65536 /dev/zero >"$2/other"
+		te-register nvmeof other "$2/other" >&2
+		exec "$1/held" "$MC_METADATA_SERVER" held "$2/fs" "$3" "$2/ram.mem" other
 	EOF
 	chmod +x "$T/frozen"
 	set -- "$T/frozen" "$PROGS" "$T" "$SEGMENT"

@@ -53,24 +53,29 @@ static void straight(struct nv_io *io, bool buffered)
 	io->len = io->need = io->take;
 }
 
+static char *bounce_of(const struct nv_peer *p, const struct nv_io *io)
+{
+	return p->bounces + (size_t)io->bounce * NV_BOUNCE;
+}
+
 /* The blocks that hold what io takes. */
-static void bounced(struct nvmeof *t, struct nv_io *io, enum nv_kind kind)
+static void bounced(struct nv_peer *p, struct nv_io *io, enum nv_kind kind)
 {
 	const struct nv_file *f = io->file;
 
 	io->kind = kind;
 	io->buffered = false;
-	io->bounce = t->bounce_free[--t->nbounce];
-	io->buf = t->bounces + (size_t)io->bounce * NV_BOUNCE;
+	io->bounce = p->bounce_free[--p->nbounce];
+	io->buf = bounce_of(p, io);
 	io->off = down(io->from, f->align);
 	io->len = (uint32_t)(up(io->from + io->take, f->align) - io->off);
 	io->need = kind == NV_PATCH_READ ? io->len : (uint32_t)(io->from + io->take - io->off);
-	t->bounced++;
+	p->t->bounced++;
 }
 
 /* READ: as much as a bounce buffer takes, but where memory is aligned alike only up to where it
  * need not. */
-static void bounce_read(struct nvmeof *t, struct nv_io *io, uint64_t left)
+static void bounce_read(struct nv_peer *p, struct nv_io *io, uint64_t left)
 {
 	const struct nv_file *f = io->file;
 	uint64_t head = f->align - (io->from & (f->align - 1));
@@ -80,22 +85,22 @@ static void bounce_read(struct nvmeof *t, struct nv_io *io, uint64_t left)
 	    left - head >= f->align)
 		most = head;
 	io->take = (uint32_t)MIN(left, most);
-	bounced(t, io, NV_BOUNCED);
+	bounced(p, io, NV_BOUNCED);
 }
 
-static void bounce_write(struct nvmeof *t, struct nv_io *io, uint64_t left)
+static void bounce_write(struct nv_peer *p, struct nv_io *io, uint64_t left)
 {
 	const struct nv_file *f = io->file;
 	uint64_t in_block = io->from & (f->align - 1);
 
 	if (in_block || left < f->align) {
 		io->take = (uint32_t)MIN(left, f->align - in_block);
-		bounced(t, io, NV_PATCH_READ);
-		t->patched++;
+		bounced(p, io, NV_PATCH_READ);
+		p->t->patched++;
 		return;
 	}
 	io->take = (uint32_t)MIN(down(left, f->align), NV_BOUNCE);
-	bounced(t, io, NV_BOUNCED);
+	bounced(p, io, NV_BOUNCED);
 	memcpy(io->buf, io->local, io->take);
 }
 
@@ -114,7 +119,7 @@ static int refuse(const struct te_slice *s, const struct nv_file *f, struct te_e
 }
 
 /* Cuts io off the next `left` bytes of its file; false: bounce buffers are out. */
-static bool cut_direct(struct nvmeof *t, struct nv_io *io, uint64_t left)
+static bool cut_direct(struct nv_peer *p, struct nv_io *io, uint64_t left)
 {
 	const struct nv_file *f = io->file;
 	/* Whole blocks only up to here; further on a WRITE would lengthen the file. */
@@ -133,12 +138,12 @@ static bool cut_direct(struct nvmeof *t, struct nv_io *io, uint64_t left)
 		straight(io, false);
 		return true;
 	}
-	if (!t->nbounce)
+	if (!p->nbounce)
 		return false;
 	if (io->write)
-		bounce_write(t, io, left);
+		bounce_write(p, io, left);
 	else
-		bounce_read(t, io, left);
+		bounce_read(p, io, left);
 	return true;
 }
 
@@ -187,7 +192,7 @@ int64_t nv_cut(struct nvmeof *t, struct te_slice *s, uint64_t at, struct nv_io *
 		io->take = (uint32_t)MIN(left, NV_MOST);
 		straight(io, true);
 		t->buffered++;
-	} else if (!cut_direct(t, io, left)) {
+	} else if (!cut_direct(nv_peer_of(s), io, left)) {
 		return 0;
 	}
 	io->slice = s;
@@ -303,27 +308,25 @@ bool nv_advance(struct nvmeof *t, struct nv_io *io, int *status, struct te_err *
 	if ((uint32_t)io->result < io->need)
 		return go_on(io, status, why);
 	if (io->kind == NV_BOUNCED && !io->write) {
-		const char *bounce = t->bounces + (size_t)io->bounce * NV_BOUNCE;
+		const char *bounce = bounce_of(nv_peer_of(io->slice), io);
 
 		memcpy(io->local, bounce + (io->from & (io->file->align - 1)), io->take);
 	}
 	if (io->kind != NV_PATCH_READ)
 		return false;
 	io->kind = NV_PATCH_WRITE;
-	io->buf = t->bounces + (size_t)io->bounce * NV_BOUNCE;
+	io->buf = bounce_of(nv_peer_of(io->slice), io);
 	io->off = down(io->from, io->file->align);
 	io->len = io->need = io->file->align;
 	memcpy(io->buf + (io->from - io->off), io->local, io->take);
 	return true;
 }
 
-void nv_release(struct nvmeof *t, struct nv_io *io)
+void nv_release(struct nv_io *io)
 {
+	struct nv_peer *p = nv_peer_of(io->slice);
+
 	if (io->bounce >= 0)
-		t->bounce_free[t->nbounce++] = (uint16_t)io->bounce;
-	io->slice = NULL;
-	io->file = NULL;
-	io->told = false;
-	io->next = t->free;
-	t->free = io;
+		p->bounce_free[p->nbounce++] = (uint16_t)io->bounce;
+	io->bounce = -1;
 }

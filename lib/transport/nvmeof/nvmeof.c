@@ -69,10 +69,8 @@ static int start_carrier(struct nvmeof *t, struct te_err *err)
 
 static int start(struct nvmeof *t, struct te_err *err)
 {
-	int r = nv_queue_init(t, err);
+	int r;
 
-	if (r)
-		return r;
 	t->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (t->wake < 0)
 		return te_fail(err, -errno, "cannot make an eventfd: %s", strerror(errno));
@@ -102,7 +100,6 @@ static void undo_start(struct nvmeof *t)
 	if (t->wake >= 0)
 		close(t->wake);
 	t->wake = -1;
-	nv_queue_clear(t);
 }
 
 static int start_once(struct nvmeof *t, struct te_err *err)
@@ -307,14 +304,19 @@ static int check_files(const struct nv_peer *p, struct te_err *err)
 
 static void nv_peer_close(struct te_peer *base)
 {
-	struct nv_peer *p = peer_of(base);
+	struct nv_peer *p = peer_of(base), **at;
 	struct nvmeof *t = p->t;
 	struct nv_file *dead = NULL;
 
 	pthread_mutex_lock(&t->lock);
+	for (at = &t->peers; *at && *at != p; at = &(*at)->next)
+		;
+	if (*at)
+		*at = p->next;
 	put_files(t, p->files, p->nfiles, &dead);
 	pthread_mutex_unlock(&t->lock);
 	close_files(dead);
+	nv_queue_clear(p);
 	free(p->files);
 	free(p);
 }
@@ -322,8 +324,10 @@ static void nv_peer_close(struct te_peer *base)
 static int fill_peer(struct nvmeof *t, struct nv_peer *p, const struct te_desc *d,
 		     struct te_err *err)
 {
-	int r = set_files(t, p, d, err);
+	int r = nv_queue_init(p, err);
 
+	if (!r)
+		r = set_files(t, p, d, err);
 	if (!r)
 		r = check_files(p, err);
 	for (size_t i = 0; !r && i < p->nfiles; i++)
@@ -351,12 +355,15 @@ static int nv_peer_open(struct te_transport *base, const struct te_peer_info *in
 	p->p.ops = base->ops;
 	p->p.transport = base;
 	te_strlcpy(p->p.segment, info->name, sizeof(p->p.segment));
-	atomic_store(&p->p.piece, NV_MOST);
 	r = fill_peer(t, p, info->desc, err);
 	if (r) {
 		nv_peer_close(&p->p);
 		return r;
 	}
+	pthread_mutex_lock(&t->lock);
+	p->next = t->peers;
+	t->peers = p;
+	pthread_mutex_unlock(&t->lock);
 	*out = &p->p;
 	return 0;
 }

@@ -25,7 +25,8 @@
 #include "transport/transport.h"
 
 enum {
-	NV_DEPTH = 512,	       /* reads and writes in flight */
+	NV_DEPTH = 512,	       /* reads and writes of a segment in flight ... */
+	NV_POOL_DEPTH = 8,     /* ... where each has a thread */
 	NV_BOUNCES = 64,       /* aligned buffers for what is not aligned ... */
 	NV_BOUNCE = 128 << 10, /* ... of so many bytes each */
 	NV_MOST = 1 << 20,     /* bytes of one read or write */
@@ -100,8 +101,21 @@ struct nv_peer {
 	struct nvmeof *t;
 	struct nv_file **files; /* lock; by start */
 	size_t nfiles;
-	struct te_err why[NV_REASONS]; /* lock: the last of each code */
-	int abort_status;	       /* lock: all its slices end so */
+
+	/* lock. A segment that hangs delays no other: each has a queue and ios of its own. */
+	struct te_slice *head, **tail;
+	uint64_t cursor;    /* bytes of head that are cut already */
+	struct nv_io *ios;  /* NV_DEPTH, of which nios have ever been used */
+	struct nv_io *free; /* of those */
+	uint32_t nios, inflight;
+	char *bounces;
+	uint16_t bounce_free[NV_BOUNCES];
+	unsigned nbounce;
+	struct te_err why[NV_REASONS]; /* the last of each code */
+	int abort_status;	       /* all its slices end so */
+	bool hot;		       /* in t->hot */
+	struct nv_peer *next_hot;
+	struct nv_peer *next; /* t->peers */
 };
 
 /* Slices on their way to the sink. */
@@ -120,21 +134,18 @@ struct nvmeof {
 	pthread_t thread;
 	bool has_thread;
 	_Atomic bool stop, asleep;
-	_Atomic uint32_t inflight; /* ios */
+	_Atomic uint32_t inflight; /* ios of all peers */
 	int wake;		   /* eventfd */
 	pthread_mutex_t start_lock;
 	_Atomic bool started; /* ring or pool, thread, queue are there */
 	char host[256];
 
 	pthread_mutex_t lock; /* everything below */
-	struct te_slice *head, **tail;
-	uint64_t cursor;		  /* bytes of head that are cut already */
-	struct nv_io *ios, *free, *again; /* again: the ring had no room */
-	struct nv_file *dead;		  /* to be closed */
+	struct nv_peer *peers;
+	struct nv_peer *hot;  /* that this burst is about */
+	struct nv_io *again;  /* the ring had no room */
+	struct nv_file *dead; /* to be closed */
 	struct nv_inode *inodes;
-	char *bounces;
-	uint16_t bounce_free[NV_BOUNCES];
-	unsigned nbounce;
 	uint64_t burst;
 	uint64_t buffered, bounced, patched; /* counters */
 };
@@ -185,7 +196,8 @@ void nv_end_write(struct nv_io *io);
 /* io->result is here: true when it has to go on (with what io says now); else 0 or the errno is in
  * *status. */
 bool nv_advance(struct nvmeof *t, struct nv_io *io, int *status, struct te_err *why);
-void nv_release(struct nvmeof *t, struct nv_io *io);
+/* Its bounce buffer. */
+void nv_release(struct nv_io *io);
 
 /* ---- done.c */
 void nv_done_init(struct nv_done *d);
@@ -197,8 +209,8 @@ void nv_note(struct nv_peer *p, const struct te_err *why);
 void nv_deliver(struct nvmeof *t, struct nv_done *d);
 
 /* ---- queue.c */
-int nv_queue_init(struct nvmeof *t, struct te_err *err);
-void nv_queue_clear(struct nvmeof *t);
+int nv_queue_init(struct nv_peer *p, struct te_err *err);
+void nv_queue_clear(struct nv_peer *p);
 void nv_submit(struct te_peer *p, struct te_slice *list);
 void nv_help(struct te_peer *p, struct te_slice *s, const _Atomic uint32_t *pending,
 	     uint64_t until);

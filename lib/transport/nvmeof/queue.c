@@ -32,14 +32,14 @@ static void fail_slice(struct te_slice *s, int status, const struct te_err *why)
 }
 
 /* The head needs no more ios. */
-static void pop(struct nvmeof *t, struct nv_done *done)
+static void pop(struct nv_peer *p, struct nv_done *done)
 {
-	struct te_slice *s = t->head;
+	struct te_slice *s = p->head;
 
-	t->head = s->next;
-	if (!t->head)
-		t->tail = &t->head;
-	t->cursor = 0;
+	p->head = s->next;
+	if (!p->head)
+		p->tail = &p->head;
+	p->cursor = 0;
 	s->scratch |= ALL_CUT;
 	if (!(s->scratch & ~FLAGS))
 		nv_done_add(done, s);
@@ -88,36 +88,76 @@ static void start(struct nvmeof *t, struct nv_io *io)
 	launch(t, io);
 }
 
-/* Cuts and starts as much as there is room for. */
-static void issue(struct nvmeof *t, struct nv_done *done)
+/* NULL: as many are out as may be. */
+static struct nv_io *take_io(struct nv_peer *p)
 {
-	uint64_t now = t->head ? te_now() : 0;
+	struct nv_io *io = p->free;
 
-	while (t->head) {
-		struct te_slice *s = t->head;
-		struct nv_io *io = t->free;
-		struct te_err why;
-		int64_t n;
+	if (p->inflight >= (p->t->ring ? NV_DEPTH : NV_POOL_DEPTH))
+		return NULL;
+	if (io)
+		p->free = io->next;
+	else
+		io = &p->ios[p->nios++];
+	p->inflight++;
+	atomic_fetch_add(&p->t->inflight, 1);
+	return io;
+}
 
-		if (is_over(s, now)) {
-			pop(t, done);
-			continue;
-		}
-		n = io ? nv_cut(t, s, t->cursor, io, &why) : 0;
-		if (!n)
+static void give_io(struct nv_peer *p, struct nv_io *io)
+{
+	io->slice = NULL;
+	io->file = NULL;
+	io->next = p->free;
+	p->free = io;
+	p->inflight--;
+	atomic_fetch_sub(&p->t->inflight, 1);
+}
+
+/* The next io of the head; false: there is no room for it now. */
+static bool issue_one(struct nv_peer *p)
+{
+	struct te_slice *s = p->head;
+	struct nv_io *io = take_io(p);
+	struct te_err why;
+	int64_t n;
+
+	if (!io)
+		return false;
+	n = nv_cut(p->t, s, p->cursor, io, &why);
+	if (n <= 0)
+		give_io(p, io);
+	if (n < 0)
+		fail_slice(s, (int)n, &why);
+	if (n <= 0)
+		return n < 0;
+	s->scratch++;
+	p->cursor += (uint64_t)n;
+	start(p->t, io);
+	return true;
+}
+
+/* Cuts and starts as much as there is room for. */
+static void issue(struct nv_peer *p, struct nv_done *done)
+{
+	uint64_t now = p->head ? te_now() : 0;
+
+	while (p->head) {
+		if (is_over(p->head, now) || p->cursor == p->head->len)
+			pop(p, done);
+		else if (!issue_one(p))
 			return;
-		if (n < 0) {
-			fail_slice(s, (int)n, &why);
-			continue;
-		}
-		t->free = io->next;
-		s->scratch++;
-		atomic_fetch_add(&t->inflight, 1);
-		t->cursor += (uint64_t)n;
-		if (t->cursor == s->len)
-			pop(t, done);
-		start(t, io);
 	}
+}
+
+/* This burst is about p. */
+static void heat(struct nv_peer *p)
+{
+	if (p->hot)
+		return;
+	p->hot = true;
+	p->next_hot = p->t->hot;
+	p->t->hot = p;
 }
 
 static void start_again(struct nvmeof *t)
@@ -165,6 +205,7 @@ static void put_file(struct nvmeof *t, struct nv_file *f)
 static void end_io(struct nvmeof *t, struct nv_io *io, struct nv_done *done)
 {
 	struct te_slice *s = io->slice;
+	struct nv_peer *p = nv_peer_of(s);
 	struct nv_file *f = io->file;
 	uint32_t take = io->take;
 
@@ -172,8 +213,9 @@ static void end_io(struct nvmeof *t, struct nv_io *io, struct nv_done *done)
 		nv_end_write(io);
 	if (f->inode->waiting)
 		start_waiting(t, f->inode);
-	nv_release(t, io);
-	atomic_fetch_sub(&t->inflight, 1);
+	nv_release(io);
+	give_io(p, io);
+	heat(p);
 	s->scratch--;
 	if (!s->status)
 		atomic_fetch_add_explicit(&f->bytes, take, memory_order_relaxed);
@@ -216,9 +258,14 @@ static void begin(struct nvmeof *t, struct nv_done *done)
 static void end(struct nvmeof *t, struct nv_done *done)
 {
 	struct nv_file *dead;
+	struct nv_peer *p;
 
 	start_again(t);
-	issue(t, done);
+	while ((p = t->hot)) {
+		t->hot = p->next_hot;
+		p->hot = false;
+		issue(p, done);
+	}
 	if (t->ring)
 		nv_ring_flush(t->ring);
 	dead = t->dead;
@@ -239,15 +286,17 @@ static void end(struct nvmeof *t, struct nv_done *done)
 void nv_submit(struct te_peer *base, struct te_slice *list)
 {
 	struct nvmeof *t = container_of(base->transport, struct nvmeof, base);
+	struct nv_peer *p = container_of(base, struct nv_peer, p);
 	struct nv_done done;
 
 	begin(t, &done);
-	*t->tail = list;
+	*p->tail = list;
 	for (struct te_slice *s = list; s; s = s->next) {
 		s->status = 0;
 		s->scratch = 0;
-		t->tail = &s->next;
+		p->tail = &s->next;
 	}
+	heat(p);
 	end(t, &done);
 	if (atomic_load(&t->asleep) && atomic_exchange(&t->asleep, false))
 		eventfd_write(t->wake, 1);
@@ -312,6 +361,7 @@ void nv_abort(struct te_peer *base, int status, const struct te_err *why)
 	begin(t, &done);
 	p->abort_status = status;
 	nv_note(p, why);
+	heat(p);
 	end(t, &done);
 }
 
@@ -367,21 +417,21 @@ static void stop(struct nvmeof *t, struct nv_io *io, uint64_t now, struct nv_don
 }
 
 /* Slices that have not begun, wherever they stand in the queue. */
-static void drop_queued(struct nvmeof *t, uint64_t now, struct nv_done *done)
+static void drop_queued(struct nv_peer *p, uint64_t now, struct nv_done *done)
 {
-	struct te_slice **at = &t->head, *s;
+	struct te_slice **at = &p->head, *s;
 
-	while (t->head && is_over(t->head, now))
-		pop(t, done);
+	while (p->head && is_over(p->head, now))
+		pop(p, done);
 	while ((s = *at)) {
-		if (s == t->head || !is_over(s, now)) {
+		if (s == p->head || !is_over(s, now)) {
 			at = &s->next;
 			continue;
 		}
 		*at = s->next;
 		nv_done_add(done, s);
 	}
-	t->tail = at;
+	p->tail = at;
 }
 
 /* true: there is something to look after. */
@@ -389,14 +439,18 @@ static bool tick(struct nvmeof *t)
 {
 	uint64_t now = te_now();
 	struct nv_done done;
-	bool busy;
+	bool busy = false;
 
 	begin(t, &done);
-	drop_queued(t, now, &done);
-	for (unsigned i = 0; i < NV_DEPTH && atomic_load(&t->inflight); i++)
-		if (t->ios[i].slice)
-			stop(t, &t->ios[i], now, &done);
-	busy = t->head || atomic_load(&t->inflight);
+	for (struct nv_peer *p = t->peers; p; p = p->next) {
+		drop_queued(p, now, &done);
+		for (uint32_t i = 0; i < p->nios && p->inflight; i++)
+			if (p->ios[i].slice)
+				stop(t, &p->ios[i], now, &done);
+		busy |= p->head || p->inflight;
+		if (p->head)
+			heat(p);
+	}
 	end(t, &done);
 	return busy;
 }
@@ -443,29 +497,26 @@ void *nv_main(void *arg)
 
 /* ---- open and close ----------------------------------------------------------------------- */
 
-int nv_queue_init(struct nvmeof *t, struct te_err *err)
+#define IOS_BYTES (NV_DEPTH * sizeof(struct nv_io))
+
+/* Pages that are never used cost nothing. */
+int nv_queue_init(struct nv_peer *p, struct te_err *err)
 {
-	t->ios = calloc(NV_DEPTH, sizeof(*t->ios));
-	t->bounces = mmap(NULL, (size_t)NV_BOUNCES * NV_BOUNCE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (!t->ios || t->bounces == MAP_FAILED)
+	char *at = mmap(NULL, IOS_BYTES + (size_t)NV_BOUNCES * NV_BOUNCE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED)
 		return te_fail(err, -ENOMEM, "out of memory");
-	for (unsigned i = NV_DEPTH; i-- > 0;) {
-		t->ios[i].next = t->free;
-		t->free = &t->ios[i];
-	}
-	for (unsigned i = 0; i < NV_BOUNCES; i++)
-		t->bounce_free[t->nbounce++] = (uint16_t)i;
-	t->tail = &t->head;
+	p->bounces = at;
+	p->ios = (struct nv_io *)(void *)(at + (size_t)NV_BOUNCES * NV_BOUNCE);
+	for (unsigned i = NV_BOUNCES; i-- > 0;)
+		p->bounce_free[p->nbounce++] = (uint16_t)i;
+	p->tail = &p->head;
 	return 0;
 }
 
-void nv_queue_clear(struct nvmeof *t)
+void nv_queue_clear(struct nv_peer *p)
 {
-	free(t->ios);
-	if (t->bounces && t->bounces != MAP_FAILED)
-		munmap(t->bounces, (size_t)NV_BOUNCES * NV_BOUNCE);
-	t->ios = t->free = NULL;
-	t->bounces = NULL;
-	t->nbounce = 0;
+	if (p->bounces)
+		munmap(p->bounces, IOS_BYTES + (size_t)NV_BOUNCES * NV_BOUNCE);
 }

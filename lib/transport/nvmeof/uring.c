@@ -12,7 +12,9 @@
 enum {
 	SLOTS = 1024, /* rows of both of the kernel's tables */
 	CANCELS = 64, /* room beside NV_DEPTH */
-	REAP = 64,    /* completions taken at once */
+	WORKERS = 2 *
+		  NV_DEPTH, /* of the kernel, for requests that block before the device has them */
+	REAP = 64,	    /* completions taken at once */
 };
 #define PINNED_MOST (1ull << 30) /* bytes of one row, the kernel's limit */
 
@@ -57,6 +59,7 @@ static int set_up(struct nv_ring *r)
 
 struct nv_ring *nv_ring_open(const struct te_conf *conf, struct te_err *err)
 {
+	unsigned workers[2] = { WORKERS, 0 };
 	struct nv_ring *r = calloc(1, sizeof(*r));
 	int e = r ? set_up(r) : -ENOMEM;
 
@@ -68,6 +71,8 @@ struct nv_ring *nv_ring_open(const struct te_conf *conf, struct te_err *err)
 	r->sync = conf->file_sync;
 	r->pins = !io_uring_register_buffers_sparse(&r->ring, SLOTS);
 	r->has_files = !io_uring_register_files_sparse(&r->ring, SLOTS);
+	/* A file system that hangs must not have all of the kernel's threads. */
+	io_uring_register_iowq_max_workers(&r->ring, workers);
 	return r;
 }
 

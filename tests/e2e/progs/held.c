@@ -2,8 +2,9 @@
  * held.c - a file system that freezes under a transfer: the task is a TIMEOUT, its memory is busy
  * until the kernel lets go of it, and an engine closes all the same.
  *
- * held METADATA SEGMENT FOLDER RAM FILE: SEGMENT's first file, of 64 KiB or more, is below FOLDER,
- * which root can freeze; RAM is a segment whose te-target serves FILE.
+ * held METADATA SEGMENT FOLDER RAM FILE OTHER: SEGMENT's first file, of 64 KiB or more, is below
+ * FOLDER, which root can freeze; RAM is a segment whose te-target serves FILE; OTHER is a segment
+ * of files that are elsewhere.
  */
 #include <linux/fs.h>
 #include <signal.h>
@@ -11,15 +12,15 @@
 
 #include "prog.h"
 
-enum { LENGTH = 16384 };
+enum { LENGTH = 16384, MANY = 2000 };
 
 static struct te_engine *e;
-static int32_t seg, ram;
+static int32_t seg, ram, other;
 static unsigned char *buf, *far;
 static uint64_t base;
 static const char *metadata, *folder;
 
-static void open_all(const char *segment, const char *ram_name)
+static void open_all(const char *segment, const char *ram_name, const char *other_name)
 {
 	struct te_engine_options opt = { .metadata_server = metadata,
 					 .local_server_name = "127.0.0.1",
@@ -32,6 +33,7 @@ static void open_all(const char *segment, const char *ram_name)
 	buf = buffer_new(e, (size_t)2 * LENGTH, false);
 	seg = segment_open(e, segment);
 	ram = segment_open(e, ram_name);
+	other = segment_open(e, other_name);
 	base = segment_base(e, ram);
 }
 
@@ -136,6 +138,31 @@ static void held(void)
 	ok(te_batch_free(e, b) == 0, "and the batch is freed");
 }
 
+/* More than can be in flight. */
+static void others(void)
+{
+	static struct te_request req[MANY];
+	struct te_request far_away = {
+		.op = TE_READ, .source = buf, .target = other, .offset = 0, .length = LENGTH
+	};
+	pid_t guard = freeze();
+	uint64_t b = batch_new(e, MANY), began = now_ns();
+	struct te_err err = { 0 };
+	int rc;
+
+	for (int i = 0; i < MANY; i++)
+		req[i] = (struct te_request){ TE_WRITE, buf + LENGTH, seg, (uint64_t)i % 16 * 4096,
+					      4096 };
+	if (te_batch_submit(e, b, req, MANY, &err))
+		die("te_batch_submit", &err);
+	ok(one(e, &far_away, &rc, &err).state == TE_COMPLETED && now_ns() - began < 900000000u,
+	   "a segment that hangs delays no other: %u ms %s",
+	   (unsigned)((now_ns() - began) / 1000000), err.msg);
+	te_batch_wait(e, b, -1, NULL);
+	thaw(guard);
+	ok(te_batch_drain(e, b, 10000) == 0 && te_batch_free(e, b) == 0, "all of it comes back");
+}
+
 static void closed(void)
 {
 	pid_t guard = freeze();
@@ -154,7 +181,7 @@ int main(int argc, char **argv)
 {
 	size_t len;
 
-	if (argc < 6)
+	if (argc < 7)
 		return 2;
 	setenv("MC_TRANSFER_TIMEOUT", "1", 1);
 	setenv("MC_TCP_BIND_ADDRESS", "127.0.0.1", 0);
@@ -162,10 +189,11 @@ int main(int argc, char **argv)
 	metadata = argv[1];
 	folder = argv[3];
 	far = file_map(argv[5], &len);
-	open_all(argv[2], argv[4]);
+	open_all(argv[2], argv[4], argv[6]);
 	works("at first");
 	held();
 	works("thawed");
+	others();
 	closed();
 	return tap_end();
 }
