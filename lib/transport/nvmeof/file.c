@@ -28,7 +28,9 @@ static bool ask_kernel(struct nv_file *f)
 	    !(x.stx_mask & STATX_DIOALIGN))
 		return false;
 	f->align = x.stx_dio_offset_align;
-	f->mem_align = x.stx_dio_mem_align;
+	/* Of registered buffers the kernel wants each page's part to be whole blocks, whatever it
+	 * says here. */
+	f->mem_align = MAX(x.stx_dio_mem_align, x.stx_dio_offset_align);
 	return true;
 #else
 	(void)f;
