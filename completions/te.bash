@@ -45,4 +45,4 @@ _te()
 		mapfile -t COMPREPLY < <(compgen -W "${words//|/ }" -- "$cur")
 	fi
 }
-complete -o default -F _te te-target te-bench te-meta te-http-meta te-topo te-register
+complete -o default -F _te te-target te-bench te-meta te-http-meta te-topo te-register te-mount

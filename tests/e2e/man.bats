@@ -68,6 +68,7 @@ examples() {
 @test "examples of te-meta(1)" { examples te-meta.1; }
 @test "examples of te-topo(1)" { examples te-topo.1; }
 @test "examples of te-register(1)" { examples te-register.1; }
+@test "examples of te-mount(1)" { examples te-mount.1; }
 @test "examples of te-http-meta(1)" { examples te-http-meta.1; }
 @test "no page with examples is left out" {
 	local page
