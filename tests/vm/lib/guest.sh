@@ -16,3 +16,5 @@ T=$(mktemp -d)
 . "$here/lib/rails.sh"
 # shellcheck source=tests/vm/lib/te.sh
 . "$here/lib/te.sh"
+# shellcheck source=tests/vm/lib/nvmet.sh
+. "$here/lib/nvmet.sh"
