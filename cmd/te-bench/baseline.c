@@ -150,7 +150,7 @@ static int describe(const struct crew *c, struct raw_spec *spec, struct raw_file
 	rc = pick_limit(c, spec, err);
 	if (rc || spec->kind != RAW_FILE)
 		return rc;
-	spec->requests *= streams_per_segment(c);
+	spec->requests *= crew_ways(c);
 	spec->target_bytes = 0;
 	rc = raw_files_open(c->session, &c->spec, files, err);
 	spec->files = *files;

@@ -26,7 +26,7 @@ struct stream;
 struct worker {			/* owned by its thread during a round, by the main thread between rounds */
 	struct crew *crew;
 	unsigned index;
-	struct stream *streams;	/* one for each segment, two with bidir */
+	struct stream *streams;	/* `parts` for each segment, twice as many with bidir */
 	size_t nstreams;
 	struct hist latency;	/* ns */
 	uint64_t end;		/* ns: its last completion, or when it ran out of segments */
@@ -51,6 +51,7 @@ struct crew {
 	void *back;		/* the checker's te_alloc(): what is read back */
 	uint64_t area;		/* bytes of each that a stream owns */
 	size_t room;		/* blocks in it */
+	size_t parts;		/* batches that the requests of a thread to one segment are dealt out to */
 	struct worker *workers;
 	size_t nworkers;
 
@@ -78,6 +79,7 @@ struct stream {
 	bool reads, writes;	/* both: alternating */
 	unsigned turn;
 	struct walk walk[2];	/* by enum te_op */
+	struct stream *first;	/* whose walks this one goes on with: of a segment's streams of one kind the first */
 	uint8_t *memory, *back;
 	size_t depth;		/* requests in a full batch */
 	pthread_mutex_t *lane;	/* NULL: nobody else writes there; held while busy */
@@ -124,9 +126,15 @@ static inline bool crew_stopped(const struct crew *c)
 	return atomic_load_explicit(&c->stop, memory_order_relaxed);
 }
 
-static inline size_t streams_per_segment(const struct crew *c)
+/* Reads and writes of bidir have batches of their own. */
+static inline size_t crew_ways(const struct crew *c)
 {
 	return c->spec.op == BENCH_BIDIR ? 2 : 1;
+}
+
+static inline size_t streams_per_segment(const struct crew *c)
+{
+	return c->parts * crew_ways(c);
 }
 
 #endif

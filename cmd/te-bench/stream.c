@@ -12,9 +12,9 @@ static size_t at_most(size_t n, uint64_t limit)
 }
 
 /* Verification needs every request of a batch to have blocks of its own, on both sides. */
-static size_t depth_of(const struct stream *s, const struct crew *c)
+static size_t depth_of(const struct stream *s, const struct crew *c, size_t part)
 {
-	size_t depth = (size_t)c->spec.batch;
+	size_t depth = (size_t)c->spec.batch / c->parts + (part < c->spec.batch % c->parts);
 
 	if (!c->session->opt->verify)
 		return depth;
@@ -30,9 +30,11 @@ int stream_open(struct stream *s, struct worker *w, struct segment *g, size_t in
 	struct crew *c = w->crew;
 	const size_t seg = (size_t)(g - c->session->segments);
 	const uint64_t area = c->area * (w->index * w->nstreams + index);
+	const size_t ways = crew_ways(c), within = index % streams_per_segment(c);
 	int op;
 
 	*s = (struct stream){ .worker = w, .segment = g, .dead = g->failed };
+	s->first = s - within + within % ways;
 	if (s->dead)
 		return 0;
 	s->reads = c->spec.op != BENCH_WRITE && !(c->spec.op == BENCH_BIDIR && index % 2);
@@ -44,7 +46,7 @@ int stream_open(struct stream *s, struct worker *w, struct segment *g, size_t in
 	s->memory = (uint8_t *)c->memory + area;
 	if (c->back)
 		s->back = (uint8_t *)c->back + area;
-	s->depth = depth_of(s, c);
+	s->depth = depth_of(s, c, within / ways);
 	s->req = calloc(s->depth, sizeof(*s->req));
 	s->place = calloc(s->depth, sizeof(*s->place));
 	s->ok = calloc(s->depth, sizeof(*s->ok));
@@ -92,7 +94,7 @@ static void build(struct stream *s, size_t n, bool last)
 		r = &s->req[i];
 		r->op = s->writes && (!s->reads || s->turn % 2) ? TE_WRITE : TE_READ;
 		s->turn++;
-		s->place[i] = walk_next(&s->walk[r->op]);
+		s->place[i] = walk_next(&s->first->walk[r->op]);
 		r->source = s->memory + i % c->room * c->spec.block;
 		r->target = s->segment->id;
 		r->offset = s->place[i].addr;

@@ -35,7 +35,7 @@ struct te_engine_options {
 	const char *metadata_server;	/* as te_meta_open(); NULL or "": MC_METADATA_SERVER */
 	const char *local_server_name;	/* NULL or "": the host name. A port in it is the RPC port */
 	const char *protocol;		/* what we serve: "auto" (NULL too), "tcp", "rdma" */
-	const char *transport;		/* only this one for our requests: "local", "shm", "rdma", "tcp"; NULL: the best */
+	const char *transport;		/* only this one for our requests: "local", "shm", "rdma", "tcp", "nvmeof"; NULL: the best */
 	const char *device_name;	/* rdma: comma list of NICs */
 	const char *nic_priority_matrix;	/* rdma: JSON text */
 	bool auto_discovery;
@@ -106,7 +106,10 @@ int te_unregister_batch(struct te_engine *e, void *const *addrs, size_t n, struc
 enum { TE_LOCAL_SEGMENT = 0 };	/* our own */
 
 /* Id >= 0 of the segment `name` (0 for our own name). The same name gives the same id, counted:
-   close as often as opened. Blocks for the store. -ENOENT: the store has no such segment. */
+   close as often as opened. Blocks for the store. "nvmeof/NAME" is a segment of files; so is NAME where no RAM
+   segment has that name. Its files are looked for here by our own server name, then the host name, in local_path_map;
+   those that will not do fail when they are used, but one at least must be good. -ENOENT: the store has no such
+   segment, or its files are not here. -ESTALE: they have another length than was registered. */
 int32_t te_segment_open(struct te_engine *e, const char *name, struct te_err *err);
 /* Waits for transfers in flight to it, bounded by their time-outs. -EBADF: unknown or stale id. */
 int te_segment_close(struct te_engine *e, int32_t id);
@@ -115,7 +118,7 @@ int te_segment_close(struct te_engine *e, int32_t id);
 int te_segment_refresh(struct te_engine *e, int32_t id, struct te_err *err);
 /* A copy of the descriptor in use: te_desc_free(). */
 int te_segment_desc(struct te_engine *e, int32_t id, struct te_desc **out, struct te_err *err);
-/* The transport that requests to it take now: "local", "shm", "rdma", "tcp"; NULL for an unknown id. */
+/* The transport that requests to it take now: "local", "shm", "rdma", "tcp", "nvmeof"; NULL for an unknown id. */
 const char *te_segment_transport(struct te_engine *e, int32_t id);
 
 /* ---- transfers ---------------------------------------------------------------------------- */
@@ -126,7 +129,7 @@ struct te_request {
 	enum te_op op;
 	void *source;			/* local side of both READ and WRITE, inside one registered buffer */
 	int32_t target;			/* segment id */
-	uint64_t offset;		/* address in a RAM segment */
+	uint64_t offset;		/* RAM segment: address. Segment of files: byte of the files one behind the other */
 	uint64_t length;		/* bytes; 0 completes at once */
 };
 
@@ -148,7 +151,9 @@ enum { TE_INVALID_BATCH = 0 };
 int te_batch_alloc(struct te_engine *e, size_t capacity, uint64_t *id, struct te_err *err);
 /*
  * All of req is taken, or none. Never waits for the network. May be called again until capacity
- * is used; task numbers go on. COMPLETED of a WRITE means: applied in the target's memory.
+ * is used; task numbers go on. COMPLETED of a WRITE means: applied in the target's memory. To a file: seen by
+ * whoever reads it here, and durable only under conf->file_sync. To a file TIMEOUT may mean that the kernel still
+ * has the request and its memory, for as long as it tries to reach the disk: te_batch_drain() says.
  * -EBADF unknown batch or segment; -ENOSPC beyond capacity; -EFAULT source not in one registered
  * buffer; -EINVAL a length that wraps. A target range that is not registered ends INVALID later.
  */
@@ -202,7 +207,7 @@ int te_probe_address(const struct te_conf *conf, const char *host, unsigned port
 
 struct te_path {			/* one way that bytes went */
 	char transport[16];
-	char local[96], remote[352];	/* "127.0.0.1:41232", "NAME (127.0.0.1:15012)" */
+	char local[96], remote[352];	/* "127.0.0.1:41232", "NAME (127.0.0.1:15012)"; nvmeof: "io_uring, O_DIRECT", "NAME (/mnt/f)" */
 	uint64_t slices, bytes, retries;	/* retries: slices that failed here and were tried again */
 };
 /* Fills at most max; returns how many there are. Counters only grow. */
