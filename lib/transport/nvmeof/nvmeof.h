@@ -33,6 +33,7 @@ enum {
 	NV_PAGE = 4096, /* writes into the last, broken page of a file go through the page cache */
 	NV_TICK_MS = 100,
 	NV_REASONS = 4,
+	NV_REAP = 64, /* completions taken at once */
 };
 
 /* What is being written of a file, by whatever path and however often it was opened. lock */
@@ -94,6 +95,12 @@ struct nv_io {
 	uint32_t len;
 	uint32_t need;	/* bytes of a read without which it has failed: files end within a block */
 	int32_t result; /* bytes or negative errno */
+};
+
+/* A completion; io belongs to the lock, and may be NULL: of a request to cancel. */
+struct nv_back {
+	struct nv_io *io;
+	int32_t result;
 };
 
 struct nv_peer {
@@ -232,8 +239,8 @@ void nv_ring_add_region(struct nv_ring *r, const struct te_region *region);
 void nv_ring_remove_region(struct nv_ring *r, const struct te_region *region);
 void nv_ring_add_file(struct nv_ring *r, struct nv_file *f);
 void nv_ring_remove_file(struct nv_ring *r, struct nv_file *f);
-/* driver held. A chain of what has come back. */
-struct nv_io *nv_ring_reap(struct nv_ring *r);
+/* driver held. What has come back: how many, NV_REAP at most. */
+unsigned nv_ring_reap(struct nv_ring *r, struct nv_back *v);
 /* driver held. Until something can be reaped or the moment `until`. */
 void nv_ring_wait(struct nv_ring *r, uint64_t until);
 /* Without driver: perhaps there is something to reap. */

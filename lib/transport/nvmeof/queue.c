@@ -320,10 +320,24 @@ static bool take_back(struct nvmeof *t, struct nv_io *list)
 	return true;
 }
 
-/* driver held. */
+/* driver held; false: nothing had come back. */
 static bool drive(struct nvmeof *t)
 {
-	return take_back(t, nv_ring_reap(t->ring));
+	struct nv_back v[NV_REAP];
+	unsigned n = nv_ring_reap(t->ring, v);
+	struct nv_done done;
+
+	if (!n)
+		return false;
+	begin(t, &done);
+	for (unsigned i = 0; i < n; i++) {
+		if (!v[i].io)
+			continue;
+		v[i].io->result = v[i].result;
+		complete(t, v[i].io, &done);
+	}
+	end(t, &done);
+	return true;
 }
 
 void nv_help(struct te_peer *base, struct te_slice *s, const _Atomic uint32_t *pending,

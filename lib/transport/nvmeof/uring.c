@@ -14,7 +14,6 @@ enum {
 	CANCELS = 64, /* room beside NV_DEPTH */
 	WORKERS = 2 *
 		  NV_DEPTH, /* of the kernel, for requests that block before the device has them */
-	REAP = 64,	    /* completions taken at once */
 };
 #define PINNED_MOST (1ull << 30) /* bytes of one row, the kernel's limit */
 
@@ -254,27 +253,15 @@ void nv_ring_flush(struct nv_ring *r)
 
 /* ---- completions -------------------------------------------------------------------------- */
 
-struct nv_io *nv_ring_reap(struct nv_ring *r)
+unsigned nv_ring_reap(struct nv_ring *r, struct nv_back *v)
 {
-	struct nv_io *list = NULL, **end = &list;
-	struct io_uring_cqe *cqes[REAP];
-	unsigned n;
+	struct io_uring_cqe *cqes[NV_REAP];
+	unsigned n = io_uring_peek_batch_cqe(&r->ring, cqes, NV_REAP);
 
-	do {
-		n = io_uring_peek_batch_cqe(&r->ring, cqes, REAP);
-		for (unsigned i = 0; i < n; i++) {
-			struct nv_io *io = io_uring_cqe_get_data(cqes[i]);
-
-			if (!io)
-				continue;
-			io->result = cqes[i]->res;
-			io->next = NULL;
-			*end = io;
-			end = &io->next;
-		}
-		io_uring_cq_advance(&r->ring, n);
-	} while (n == REAP);
-	return list;
+	for (unsigned i = 0; i < n; i++)
+		v[i] = (struct nv_back){ io_uring_cqe_get_data(cqes[i]), cqes[i]->res };
+	io_uring_cq_advance(&r->ring, n);
+	return n;
 }
 
 void nv_ring_wait(struct nv_ring *r, uint64_t until)
@@ -289,7 +276,8 @@ void nv_ring_wait(struct nv_ring *r, uint64_t until)
 
 bool nv_ring_is_ready(const struct nv_ring *r)
 {
-	return io_uring_cq_ready(&r->ring) > 0;
+	return io_uring_smp_load_acquire(r->ring.cq.ktail) !=
+	       io_uring_smp_load_acquire(r->ring.cq.khead);
 }
 
 int nv_ring_fd(const struct nv_ring *r)
