@@ -78,6 +78,7 @@ static void open_direct(struct nv_file *f)
 			f->align = NV_PAGE;
 		f->mem_align = f->align;
 	}
+	errno = 0;
 	if (usable(f->align) && usable(f->mem_align)) {
 		/* The same file, whatever the path leads to by now. */
 		snprintf(self, sizeof(self), "/proc/self/fd/%d", f->plain);
@@ -85,6 +86,10 @@ static void open_direct(struct nv_file *f)
 	}
 	if (f->fd >= 0)
 		return;
+	if (errno == EMFILE || errno == ENFILE) {
+		te_fail(&f->err, -errno, "file '%s': %s", f->path, strerror(errno));
+		return;
+	}
 	f->refused = true;
 	te_warn("file '%s': O_DIRECT is refused, the page cache serves", f->path);
 }

@@ -206,34 +206,57 @@ static struct nv_file *open_here(const struct nvmeof *t, const struct te_desc *d
 	return nv_file_missing(b->file_path, b->addr, b->length, why);
 }
 
+/* By path, then by start. */
+static int by_path(const void *a, const void *b)
+{
+	const struct nv_file *x = *(struct nv_file *const *)a, *y = *(struct nv_file *const *)b;
+	int order = strcmp(x->path, y->path);
+
+	return order ? order : (x->start > y->start) - (x->start < y->start);
+}
+
+/* lock held. The one of this path and start, else one of this path; NULL. */
+static struct nv_file *find_path(const struct nv_peer *p, const char *path, uint64_t start)
+{
+	const struct nv_file like = { .path = (char *)path, .start = start }, *key = &like;
+	size_t lo = 0, hi = p->nfiles;
+
+	while (lo < hi) { /* first that is not below */
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (by_path(&p->by_path[mid], &key) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo < p->nfiles && !strcmp(p->by_path[lo]->path, path))
+		return p->by_path[lo];
+	return lo && !strcmp(p->by_path[lo - 1]->path, path) ? p->by_path[lo - 1] : NULL;
+}
+
 /* lock held. A file in use that will still do, with a reference. */
 static struct nv_file *find_good(struct nvmeof *t, const struct nv_peer *p, const struct te_desc *d,
 				 size_t i)
 {
 	const struct te_desc_buffer *b = &d->buffers[i];
 	const char *path = te_desc_file_here(d, b, t->base.env->name, t->host);
+	struct nv_file *f = path ? find_path(p, path, b->addr) : NULL;
 
-	for (size_t k = 0; path && k < p->nfiles; k++) {
-		struct nv_file *f = p->files[k];
-
-		if (f->err.code || f->ill || f->start != b->addr || f->len != b->length ||
-		    strcmp(f->path, path))
-			continue;
-		f->refs++;
-		return f;
-	}
-	return NULL;
+	if (!f || f->err.code || f->ill || f->start != b->addr || f->len != b->length)
+		return NULL;
+	f->refs++;
+	return f;
 }
 
-/* Counters go on when a file is opened again. */
+/* lock held. Counters go on when a file is opened again. */
 static void inherit(const struct nv_peer *p, struct nv_file *f)
 {
-	for (size_t k = 0; k < p->nfiles; k++)
-		if (!strcmp(p->files[k]->path, f->path)) {
-			f->slices = atomic_exchange(&p->files[k]->slices, 0);
-			f->bytes = atomic_exchange(&p->files[k]->bytes, 0);
-			return;
-		}
+	struct nv_file *old = find_path(p, f->path, f->start);
+
+	if (!old)
+		return;
+	f->slices = atomic_exchange(&old->slices, 0);
+	f->bytes = atomic_exchange(&old->bytes, 0);
 }
 
 /* Opens what is missing in files. */
@@ -250,36 +273,48 @@ static int open_rest(struct nvmeof *t, const struct te_desc *d, struct nv_file *
 	return 0;
 }
 
-/* p gets the files that d says, which are opened anew where the old ones will not do. */
+/* lock held. */
+static void enter_files(struct nvmeof *t, struct nv_peer *p, struct nv_file **files, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (files[i]->inode->prev) /* it was there before */
+			continue;
+		nv_file_share_inode(t, files[i]);
+		if (t->ring)
+			nv_ring_add_file(t->ring, files[i]);
+		inherit(p, files[i]);
+	}
+	p->files = files;
+	p->by_path = files + n;
+	p->nfiles = n;
+}
+
+/* p gets the files that d says, which are opened anew where the old ones will not do. Descriptors
+ * may be long: little is done under the lock. */
 static int set_files(struct nvmeof *t, struct nv_peer *p, const struct te_desc *d,
 		     struct te_err *err)
 {
-	struct nv_file **files = calloc(d->nbuffers + 1, sizeof(struct nv_file *)), **old = files;
-	size_t nold = d->nbuffers;
+	size_t n = d->nbuffers, nold = n;
+	struct nv_file **files = calloc(2 * n + 1, sizeof(struct nv_file *)), **old = files;
 	struct nv_file *dead = NULL;
 	int r;
 
 	if (!files)
 		return te_fail(err, -ENOMEM, "out of memory");
 	pthread_mutex_lock(&t->lock);
-	for (size_t i = 0; i < d->nbuffers; i++)
+	for (size_t i = 0; i < n; i++)
 		files[i] = find_good(t, p, d, i);
 	pthread_mutex_unlock(&t->lock);
 	r = open_rest(t, d, files, err);
+	if (!r) {
+		memcpy(files + n, files, n * sizeof(*files));
+		qsort(files + n, n, sizeof(*files), by_path);
+	}
 	pthread_mutex_lock(&t->lock);
 	if (!r) {
-		for (size_t i = 0; i < d->nbuffers; i++) {
-			if (files[i]->refs > 1) /* it was there before */
-				continue;
-			nv_file_share_inode(t, files[i]);
-			if (t->ring)
-				nv_ring_add_file(t->ring, files[i]);
-			inherit(p, files[i]);
-		}
 		old = p->files;
 		nold = p->nfiles;
-		p->files = files;
-		p->nfiles = d->nbuffers;
+		enter_files(t, p, files, n);
 	}
 	put_files(t, old, nold, &dead);
 	pthread_mutex_unlock(&t->lock);
@@ -325,14 +360,22 @@ static int fill_peer(struct nvmeof *t, struct nv_peer *p, const struct te_desc *
 		     struct te_err *err)
 {
 	int r = nv_queue_init(p, err);
+	struct te_err why;
+	size_t bad = 0;
 
 	if (!r)
 		r = set_files(t, p, d, err);
 	if (!r)
 		r = check_files(p, err);
-	for (size_t i = 0; !r && i < p->nfiles; i++)
-		if (p->files[i]->err.code)
-			te_warn("segment '%s': %s", p->p.segment, p->files[i]->err.msg);
+	for (size_t i = 0; !r && i < p->nfiles; i++) {
+		if (!p->files[i]->err.code)
+			continue;
+		if (!bad++)
+			why = p->files[i]->err;
+	}
+	if (bad)
+		te_warn("segment '%s': %zu of its %zu files cannot be used, first: %s",
+			p->p.segment, bad, p->nfiles, why.msg);
 	return r;
 }
 

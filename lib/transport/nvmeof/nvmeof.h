@@ -106,7 +106,8 @@ struct nv_back {
 struct nv_peer {
 	struct te_peer p;
 	struct nvmeof *t;
-	struct nv_file **files; /* lock; by start */
+	struct nv_file **files;	  /* lock; by start */
+	struct nv_file **by_path; /* lock; the same, in the same allocation */
 	size_t nfiles;
 
 	/* lock. A segment that hangs delays no other: each has a queue and ios of its own. */
