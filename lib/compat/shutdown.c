@@ -63,7 +63,8 @@ static void *wait_for_signal(void *arg)
 
 static void start(void)
 {
-	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+	/* ONSTACK: the stacks of goroutines are too small for handlers. */
+	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK };
 	pthread_t thread;
 
 	owner = getpid();

@@ -81,3 +81,36 @@ peer_and_te_target() {
 
 # The 1 MiB that every peer writes.
 pattern() { perl -e 'print pack("C*", map { ($_ * 31 + int($_ / 251)) & 255 } 0 .. (1 << 20) - 1)'; }
+
+# bench_sample COMMAND: the bench of a language, with Mooncake's flags, against a target of its own and against te-target.
+bench_sample() {
+	local wide=(--protocol=tcp --block-size 16384 --batch_size=8 --threads=2 --buffer_size=1048576)
+	conn http
+	start own "$1" --mode=target --metadata_server="$MC_METADATA_SERVER" --local_server_name=own "${wide[@]}"
+	wait_line 'target own at' "$T/own.out" || { cat "$T/own.err"; return 1; }
+	target t --local-server-name=t --buffer-size=1M
+	for segment in own t; do
+		run -0 timeout 20 "$1" --metadata_server "$MC_METADATA_SERVER" --segment_id=$segment --local_server_name=me \
+			--operation=write --duration=1 --report_unit=MiB --noauto_discovery "${wide[@]}"
+		assert_line --regexp '^Test completed: duration 1\.[0-9]+, batch count [1-9][0-9]*, throughput [1-9][0-9.]+ MiB/s$'
+	done
+	# By address, as Mooncake's has it; and by one that is nothing's.
+	run -0 timeout 20 "$1" --metadata_server="$MC_METADATA_SERVER" --segment_id=t --local_server_name=me --duration=1 \
+		--target_base="$(ready t '.buffers[0].addr')" "${wide[@]}"
+	run -1 timeout 20 "$1" --metadata_server="$MC_METADATA_SERVER" --segment_id=t --local_server_name=me --duration=1 \
+		--target_base=4096 "${wide[@]}"
+	assert_output --partial 'in no buffer of the target'
+	kill -TERM "$(pid_of own)"
+	ends own 0
+	run -0 te-meta ls
+	refute_output --partial own
+}
+bench_sample_wrong() {
+	for wrong in --no-such-flag=1 --mode=neither --operation=erase --threads=0 --block_size=x word; do
+		run -1 --separate-stderr "$1" $wrong
+		[ -n "$stderr" ]
+	done
+	run -1 --separate-stderr "$1" --metadata_server=P2PHANDSHAKE --protocol=tcp --local_server_name=127.0.0.1 --segment_id=127.0.0.1:1 \
+		--buffer_size=65536 --block_size=4096 --batch_size=1 --threads=1
+	[[ $stderr == *openSegment*127.0.0.1:1* ]]
+}
