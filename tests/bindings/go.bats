@@ -8,7 +8,7 @@ load lib
 setup_file() {
 	export TOP
 	TOP=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-	export GOPROXY=off GOFLAGS= GOWORK=off GOCACHE=$TOP/build/go-cache GO=${GO:-go}
+	export GOPROXY=off GOFLAGS='' GOWORK=off GOCACHE=$TOP/build/go-cache GO=${GO:-go}
 	export PACKAGE=$TOP/bindings/go
 	cd "$PACKAGE"
 	"$GO" test -c -o "$BATS_FILE_TMPDIR/tests" .
