@@ -177,10 +177,12 @@ static int register_one(struct te_engine *e, const struct te_buffer *b, struct t
 	return ret;
 }
 
-/* Out of everybody's sight and use, or as before. */
+/* Out of everybody's sight and use, or as before: 1 where peers could see it, else 0 or negative
+ * errno. */
 static int unregister_one(struct te_engine *e, uint64_t addr, uint64_t until, struct te_err *err)
 {
 	struct te_region *r = te_regions_at(e->regions, addr);
+	bool remote = r && r->remote;
 	int ret = 0;
 	size_t i;
 
@@ -195,7 +197,7 @@ static int unregister_one(struct te_engine *e, uint64_t addr, uint64_t until, st
 	if (!ret) {
 		tell_gone(e, r);
 		te_region_free(r);
-		return 0;
+		return remote;
 	}
 	/* Where unreg had done its work already, reg does it again. */
 	for (size_t k = 0; k + 1 < i; k++)
@@ -260,17 +262,20 @@ int te_unregister_batch(struct te_engine *e, void *const *addrs, size_t n, struc
 {
 	uint64_t until = te_now() + UNREGISTER_WAIT;
 	struct te_err publish_err;
+	bool any_remote = false;
 	int r = 0;
 
 	pthread_mutex_lock(&e->memory_lock);
-	for (size_t i = 0; i < n && !r; i++)
+	for (size_t i = 0; i < n && r >= 0; i++) {
 		r = unregister_one(e, (uint64_t)(uintptr_t)addrs[i], until, err);
+		any_remote |= r > 0;
+	}
 	pthread_mutex_unlock(&e->memory_lock);
 	/* The memory is the caller's again whatever the store says; the keeper does not repeat old
 	 * texts. */
-	if (te_publish_ram(e, &publish_err) < 0)
+	if (any_remote && te_publish_ram(e, &publish_err) < 0)
 		te_warn("the store still shows unregistered buffers: %s", publish_err.msg);
-	return r;
+	return MIN(r, 0);
 }
 
 int te_unregister(struct te_engine *e, void *addr, struct te_err *err)
