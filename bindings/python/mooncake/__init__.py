@@ -1,0 +1,1 @@
+"""te's Python binding under Mooncake's names: see mooncake.engine."""
