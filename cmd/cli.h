@@ -59,5 +59,7 @@ bool cli_seconds(const char *text, double *out);
 
 /* A signalfd for SIGINT, SIGTERM and SIGHUP, which are blocked for all threads started later. -1 and a message on failure. */
 int cli_signals(void);
+/* As many open files as the hard limit allows: for many clients, or a segment of many files. */
+void cli_raise_files(void);
 
 #endif

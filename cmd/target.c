@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -405,17 +404,6 @@ static int open_engine(struct target *t, struct te_err *err)
 	return te_engine_open(&t->engine, &opt, err);
 }
 
-/* A target has one descriptor a client, and many clients. */
-static void raise_file_limit(void)
-{
-	struct rlimit l;
-
-	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
-		l.rlim_cur = l.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &l);
-	}
-}
-
 static int run(struct target *t, struct te_err *err)
 {
 	int rc = matrix_read(t->matrix, t->protocol, &t->matrix_text, err);
@@ -445,7 +433,7 @@ int target_main(int argc, char **argv)
 	cli_parse(&argp, argc, argv, &t.cli, &t);
 	/* Whoever reads our output may go away: that must not leave the metadata behind. */
 	signal(SIGPIPE, SIG_IGN);
-	raise_file_limit();
+	cli_raise_files();
 	t.signals = cli_signals();
 	if (t.signals < 0)
 		return CLI_FAIL;

@@ -67,7 +67,8 @@ static void path_growth(struct te_engine *e, const struct before *b, struct case
 			all[i].bytes -= old->bytes;
 			all[i].retries -= old->retries;
 		}
-		if (all[i].slices || all[i].retries)
+		/* A slice that ends in the next file has left bytes in this one. */
+		if (all[i].slices || all[i].bytes || all[i].retries)
 			all[out->npaths++] = all[i];
 	}
 	out->paths = all;

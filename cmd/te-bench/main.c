@@ -137,6 +137,7 @@ static int bench(const struct bench_options *o, int argc, char **argv)
 
 	/* A reader or gnuplot that has gone away is found where it is written to. */
 	signal(SIGPIPE, SIG_IGN);
+	cli_raise_files();
 	signals = cli_signals();
 	if (signals < 0)
 		return CLI_FAIL;

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "api.h"
@@ -150,15 +149,9 @@ static int announce(const struct api *a, const struct opts *o, const struct cli 
 
 /* ---- running ------------------------------------------------------------------------------ */
 
-/* Thousands of engines keep a connection each. */
 static void raise_limits(void)
 {
-	struct rlimit rl;
-
-	if (!getrlimit(RLIMIT_NOFILE, &rl)) {
-		rl.rlim_cur = rl.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &rl);
-	}
+	cli_raise_files(); /* thousands of engines keep a connection each */
 	/* A file that may not grow is an error of that write, not the end. */
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);

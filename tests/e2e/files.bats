@@ -37,6 +37,7 @@ whole() { # whole KIND: registered in that store, filled, read, written
 	on --pattern --verify --block-size=4095 --bytes=6M
 	verified
 	check_json '.cases[0].path | length == 3 and all(.transport == "nvmeof" and .local == "io_uring, O_DIRECT")'
+	check_json '.cases[0] | .bytes == ([.path[].bytes] | add)'
 	check_json "[.cases[0].path[].remote] == [\"a\", \"b\", \"c\" | \"nvmeof/disk0 ($F/\" + . + \")\"]"
 	run -0 --separate-stderr te-bench --segment-id=disk0 --json --operation=write --verify --block-size=64K --bytes=6M
 	verified
@@ -75,7 +76,7 @@ whole() { # whole KIND: registered in that store, filled, read, written
 	files
 	on --pattern --verify --bytes=5M
 	on --verify --bytes=5M # and it stays
-	run -1 --separate-stderr te-bench --segment-id=disk0 --verify=2 --bytes=5M
+	run -1 --separate-stderr te-bench --segment-id=disk0 --verify=2 --bytes=5M --batch-size=1
 	[[ $stderr == *"segment 'disk0', offset 0 (byte 0 of '$F/a')"*foreign*"path nvmeof"* ]]
 	[[ $stderr == *'were the files filled (te-bench --pattern=2)'* ]]
 	on --operation=write --verify --block-size=4K --bytes=4K
@@ -130,6 +131,20 @@ whole() { # whole KIND: registered in that store, filled, read, written
 	cp "$F/d" "$F/c"
 	echo >>"$F/c"
 	fails 1 "'$F/c' has 2100008 bytes, but 2100007 were registered" 2 --segment-id=disk0 --requests=1
+}
+
+@test "a thousand files" {
+	store http
+	mkdir "$F/many"
+	for i in {1..1000}; do echo "$i" >"$F/many/$i"; done
+	te-register nvmeof many "$F"/many/* >/dev/null
+	ulimit -Sn 256
+	run -0 --separate-stderr te-bench --segment-id=many --json --pattern --verify --block-size=229 --bytes=3893
+	verified
+	check_json '.cases[0].path | length == 1000 and (map(.bytes) | add) == 3893'
+	run -0 --separate-stderr te-bench --segment-id=many --json --operation=write --verify --block-size=97 --requests=100
+	verified
+	assert_equal "$stderr" ''
 }
 
 # A run that is cut off in the middle, as `$@` does it, names the file.
