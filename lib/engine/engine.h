@@ -30,6 +30,8 @@ struct te_seg {
 	unsigned opens; /* e->segs_lock */
 	_Atomic uint32_t
 		inflight; /* slices lent or parked for it: te_seg_hold(), te_seg_release() */
+	_Atomic uint64_t latest;  /* deadline of those */
+	struct te_seg *next_left; /* e->left */
 
 	pthread_rwlock_t lock; /* everything below */
 	struct te_desc *desc;
@@ -155,6 +157,7 @@ struct te_engine {
 	struct te_seg **segs;	    /* by index */
 	uint16_t *seg_generation;
 	size_t nsegs;
+	struct te_seg *left; /* closed, but the kernel still has transfers of them */
 
 	pthread_rwlock_t batches_lock;
 	struct te_batch_slot *slots;
@@ -235,7 +238,7 @@ void te_segs_clear(struct te_engine *e);
 /* segs_lock held. NULL: unknown or stale. */
 struct te_seg *te_seg_find(struct te_engine *e, int32_t id);
 /* Slices for seg come into being and end; te_segment_close() waits for them. */
-void te_seg_hold(struct te_seg *seg, uint32_t count);
+void te_seg_hold(struct te_seg *seg, uint32_t count, uint64_t deadline);
 void te_seg_release(struct te_seg *seg, uint32_t count);
 
 /* peer.c */

@@ -7,6 +7,7 @@
 
 /* te_seg.inflight: bit 0 says that te_segment_close() waits, the rest counts. */
 enum { SEG_CLOSING = 1, SEG_ONE = 2 };
+enum { CLOSE_S = 5 }; /* beyond the last time-out */
 
 /* ---- the table ---------------------------------------------------------------------------- */
 
@@ -106,6 +107,12 @@ void te_segs_clear(struct te_engine *e)
 {
 	for (size_t i = 0; i < e->nsegs; i++)
 		seg_free(e->segs[i]);
+	while (e->left) {
+		struct te_seg *next = e->left->next_left;
+
+		seg_free(e->left);
+		e->left = next;
+	}
 	free(e->segs);
 	free(e->seg_generation);
 	e->segs = NULL;
@@ -207,8 +214,13 @@ int32_t te_segment_open(struct te_engine *e, const char *name, struct te_err *er
 	return enter(e, seg, err);
 }
 
-void te_seg_hold(struct te_seg *seg, uint32_t count)
+void te_seg_hold(struct te_seg *seg, uint32_t count, uint64_t deadline)
 {
+	uint64_t latest = atomic_load_explicit(&seg->latest, memory_order_relaxed);
+
+	/* Two that come at once may both be late by what they lie apart: a matter of ms. */
+	if (deadline > latest)
+		atomic_store_explicit(&seg->latest, deadline, memory_order_relaxed);
 	atomic_fetch_add(&seg->inflight, count * SEG_ONE);
 }
 
@@ -222,14 +234,32 @@ void te_seg_release(struct te_seg *seg, uint32_t count)
 		te_futex_wake(&seg->inflight, 1);
 }
 
-static void wait_idle(struct te_seg *seg)
+/* false: some are not back long after their time-out. */
+static bool wait_idle(struct te_seg *seg)
 {
+	uint64_t until = MAX(te_now(), atomic_load(&seg->latest)) + CLOSE_S * TE_NSEC_PER_SEC;
 	uint32_t seen = atomic_fetch_or(&seg->inflight, SEG_CLOSING) | SEG_CLOSING;
 
 	while (seen != SEG_CLOSING) {
-		te_futex_wait(&seg->inflight, seen, te_now() + TE_NSEC_PER_SEC);
+		uint64_t now = te_now();
+
+		if (now >= until)
+			return false;
+		te_futex_wait(&seg->inflight, seen, MIN(until, now + TE_NSEC_PER_SEC));
 		seen = atomic_load(&seg->inflight);
 	}
+	return true;
+}
+
+/* It is freed with the engine. */
+static int leave(struct te_engine *e, struct te_seg *seg)
+{
+	te_warn("segment '%s' is closed, but the kernel still has transfers of it", seg->name);
+	pthread_rwlock_wrlock(&e->segs_lock);
+	seg->next_left = e->left;
+	e->left = seg;
+	pthread_rwlock_unlock(&e->segs_lock);
+	return -EBUSY;
 }
 
 int te_segment_close(struct te_engine *e, int32_t id)
@@ -251,7 +281,8 @@ int te_segment_close(struct te_engine *e, int32_t id)
 	pthread_rwlock_unlock(&e->segs_lock);
 	if (!seg)
 		return -EBADF;
-	wait_idle(seg);
+	if (!wait_idle(seg))
+		return leave(e, seg);
 	seg_free(seg);
 	return 0;
 }
@@ -267,7 +298,7 @@ int te_segment_refresh(struct te_engine *e, int32_t id, struct te_err *err)
 	pthread_rwlock_rdlock(&e->segs_lock);
 	seg = te_seg_find(e, id);
 	if (seg)
-		te_seg_hold(seg, 1);
+		te_seg_hold(seg, 1, 0);
 	pthread_rwlock_unlock(&e->segs_lock);
 	if (!seg)
 		return te_fail(err, -EBADF, "unknown segment id %d", id);

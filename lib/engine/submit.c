@@ -160,7 +160,7 @@ static void flush_chains(struct plan *p)
 	take_references(p);
 	for (size_t i = 0; i < p->nchains; i++) {
 		atomic_fetch_add(&p->b->inflight, p->chain[i].count);
-		te_seg_hold(p->chain[i].seg, p->chain[i].count);
+		te_seg_hold(p->chain[i].seg, p->chain[i].count, p->chain[i].head->deadline);
 		te_seg_dispatch(p->chain[i].seg, p->chain[i].head);
 	}
 	p->nchains = 0;

@@ -51,7 +51,9 @@ struct te_engine_options {
  */
 int te_engine_open(struct te_engine **out, const struct te_engine_options *opt, struct te_err *err);
 /* Cancels what is in flight, takes our entries out of the store, joins all threads. No other call
-   may run or follow. Buffers still registered are unregistered. */
+   may run or follow. Buffers still registered are unregistered. Where the kernel does not end what it was asked
+   to do with files, within MC_TRANSFER_TIMEOUT + 5 s: the log says so, the engine's memory and threads stay, and
+   the buffers of those transfers must not be used again. */
 void te_engine_close(struct te_engine *e);
 
 struct te_engine_info {
@@ -111,7 +113,8 @@ enum { TE_LOCAL_SEGMENT = 0 };	/* our own */
    those that will not do fail when they are used, but one at least must be good. -ENOENT: the store has no such
    segment, or its files are not here. -ESTALE: they have another length than was registered. */
 int32_t te_segment_open(struct te_engine *e, const char *name, struct te_err *err);
-/* Waits for transfers in flight to it, bounded by their time-outs. -EBADF: unknown or stale id. */
+/* Waits for transfers in flight to it, until 5 s after the last of their time-outs. -EBADF: unknown or stale id.
+   -EBUSY: it is closed, but the kernel has not ended all that it was asked to do with files of it. */
 int te_segment_close(struct te_engine *e, int32_t id);
 /* Fetch the descriptor again now. It is also fetched again by itself when a transfer fails or an
    address is unknown. */

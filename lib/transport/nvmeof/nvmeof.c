@@ -40,12 +40,39 @@ static int nv_open(const struct te_transport_env *env, struct te_transport **out
 	return 0;
 }
 
-static void pin(void *arg, const struct te_region *r)
-{
-	struct nvmeof *t = arg;
+struct held { /* regions, referenced */
+	struct te_region **list;
+	size_t n;
+};
 
-	if (!nv_is_gpu(r))
-		nv_ring_add_region(t->ring, r);
+static void hold(void *arg, const struct te_region *r)
+{
+	struct held *h = arg;
+	struct te_region **list;
+
+	if (nv_is_gpu(r))
+		return;
+	list = realloc(h->list, (h->n + 1) * sizeof(struct te_region *));
+	if (!list)
+		return; /* not pinned then */
+	h->list = list;
+	h->list[h->n++] = (struct te_region *)r;
+	te_region_ref(h->list[h->n - 1]);
+}
+
+/* Takes 0.1 s for each GiB or so: not under the lock that those who serve peers need. */
+static void pin_all(struct nvmeof *t)
+{
+	struct held h = { 0 };
+
+	te_regions_each(t->base.env->regions, hold, &h);
+	for (size_t i = 0; i < h.n; i++) {
+		pthread_mutex_lock(&t->lock);
+		nv_ring_add_region(t->ring, h.list[i]);
+		pthread_mutex_unlock(&t->lock);
+		te_region_put(h.list[i]);
+	}
+	free(h.list);
 }
 
 static int start_carrier(struct nvmeof *t, struct te_err *err)
@@ -58,9 +85,7 @@ static int start_carrier(struct nvmeof *t, struct te_err *err)
 		return -ENOMEM;
 	t->ring = nv_ring_open(conf, &why);
 	if (t->ring) {
-		pthread_mutex_lock(&t->lock);
-		te_regions_each(t->base.env->regions, pin, t);
-		pthread_mutex_unlock(&t->lock);
+		pin_all(t);
 		return 0;
 	}
 	te_warn("file segments: %s; threads that block serve, slower", why.msg);

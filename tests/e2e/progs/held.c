@@ -171,6 +171,9 @@ static void closed(void)
 
 	ok(te_batch_wait(e, submit_both(), -1, &failed) == 0 && failed == 1, "frozen again");
 	began = now_ns();
+	ok(te_segment_close(e, seg) == -EBUSY && now_ns() - began < 9000000000u,
+	   "its segment is closed after %u ms", (unsigned)((now_ns() - began) / 1000000));
+	began = now_ns();
 	te_engine_close(e);
 	ok(now_ns() - began < 12000000000u, "the engine is closed after %u ms",
 	   (unsigned)((now_ns() - began) / 1000000));
