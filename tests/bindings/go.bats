@@ -63,5 +63,5 @@ own_tests() {
 @test "a te-target and te-bench, redis" { peer_and_te_target redis "$P/peer"; }
 @test "a te-target and te-bench, etcd" { peer_and_te_target etcd "$P/peer"; }
 
-@test "the bench, against itself and against te-target" { bench_sample "$P/bench"; }
+@test "the bench, against itself and against te-target" { bench_sample "$P/bench" 0; }
 @test "the bench: wrong usage, and a target that is not there" { bench_sample_wrong "$P/bench"; }

@@ -82,7 +82,8 @@ peer_and_te_target() {
 # The 1 MiB that every peer writes.
 pattern() { perl -e 'print pack("C*", map { ($_ * 31 + int($_ / 251)) & 255 } 0 .. (1 << 20) - 1)'; }
 
-# bench_sample COMMAND: the bench of a language, with Mooncake's flags, against a target of its own and against te-target.
+# bench_sample COMMAND STATUS: the bench of a language, with Mooncake's flags, against a target of its own, which SIGTERM ends with
+# STATUS, and against te-target.
 bench_sample() {
 	local wide=(--protocol=tcp --block-size 16384 --batch_size=8 --threads=2 --buffer_size=1048576)
 	conn http
@@ -101,7 +102,7 @@ bench_sample() {
 		--target_base=4096 "${wide[@]}"
 	assert_output --partial 'in no buffer of the target'
 	kill -TERM "$(pid_of own)"
-	ends own 0
+	ends own "$2"
 	run -0 te-meta ls
 	refute_output --partial own
 }

@@ -1,0 +1,5 @@
+# Every language with every other.
+check-bindings: check-cross
+check-cross: all
+	$(BINDING_TESTS) tests/bindings/cross.bats
+.PHONY: check-cross
