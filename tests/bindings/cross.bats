@@ -12,7 +12,7 @@ setup_file() {
 	export B=$BATS_FILE_TMPDIR
 	install_root
 	read -ra flags < <(pkg-config --cflags --libs transfer_engine)
-	flags+=(-Wl,-rpath,"$PREFIX/lib")
+	flags+=("-Wl,-rpath,$PREFIX/lib")
 	gcc -O2 $(san_flags) -o "$B/c" "$here/c/peer.c" "${flags[@]}"
 	g++ -O2 $(san_flags) -o "$B/cpp" "$here/cpp/peer.cpp" "${flags[@]}"
 	(cd "$here/go" && GOPROXY=off GOCACHE=$TOP/build/go-cache "${GO:-go}" build -o "$B/go" .)
