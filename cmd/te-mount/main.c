@@ -120,6 +120,15 @@ static void set_transport(struct cmd *c, const char *arg, const struct argp_stat
 	c->target.transport = arg;
 }
 
+static void set_port(struct fabric_target *t, const char *arg, const struct argp_state *state)
+{
+	uint64_t port;
+
+	if (!cli_u64(arg, 1, 65535, &port))
+		cli_usage(state, "--trsvcid takes a port, not '%s'", arg);
+	t->trsvcid = arg;
+}
+
 static void set_timeout(struct cmd *c, const char *arg, const struct argp_state *state)
 {
 	if (!cli_seconds(arg, &c->timeout_s) || c->timeout_s <= 0 || c->timeout_s > 86400)
@@ -134,7 +143,7 @@ static error_t parse_target(struct fabric_target *t, int key, char *arg,
 		t->traddr = arg;
 		break;
 	case KEY_TRSVCID:
-		t->trsvcid = arg;
+		set_port(t, arg, state);
 		break;
 	case KEY_NQN:
 		t->nqn = arg;

@@ -138,16 +138,17 @@ int mounts_probe(const char *device, const struct limit *l, char type[32], struc
 
 static void mount_run(const void *arg, void *result)
 {
+	/* Files of another host: neither programs with rights nor devices. And who only reads makes
+	   no change that a lost target would leave undone. The user's options come later, and win.
+	 */
+	static const char defaults[] = "nosuid,nodev,noatime";
 	const struct mount_plan *p = arg;
 	struct answer *a = result;
 	struct libmnt_context *c = mnt_new_context();
 	int rc;
 
 	if (!c || mnt_context_set_source(c, p->device) || mnt_context_set_target(c, p->target) ||
-	    mnt_context_set_fstype(c, p->fstype) ||
-	    /* Files of another host: neither programs with rights nor devices. The user's options
-	       come later, and win. */
-	    mnt_context_append_options(c, "nosuid,nodev") ||
+	    mnt_context_set_fstype(c, p->fstype) || mnt_context_append_options(c, defaults) ||
 	    (p->read_only && mnt_context_append_options(c, "ro")) ||
 	    (p->options && mnt_context_append_options(c, p->options))) {
 		a->rc = -ENOMEM;

@@ -78,6 +78,8 @@ static int detach(int fd)
 	int null;
 
 	setsid();
+	if (chdir("/") != 0)
+		return -1;
 	sigaction(SIGALRM, &wake, NULL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);

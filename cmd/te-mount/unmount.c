@@ -60,6 +60,8 @@ static bool is_recorded(const struct work *w)
 static int unmount(struct work *w, const json_t *entry, struct te_err *err)
 {
 	const char *target = record_text(entry, "mount_point"), *disk = record_text(entry, "disk");
+	/* The rest is for the connection. */
+	const struct limit half = { limit_now_ms() + limit_left_ms(&w->limit) / 2, w->limit.stop };
 	struct mounted m;
 	bool lazy = false;
 	int rc = 0;
@@ -72,7 +74,7 @@ static int unmount(struct work *w, const json_t *entry, struct te_err *err)
 		return 0;
 	}
 	if (!w->c->dry_run)
-		rc = mounts_unmount(target, &w->limit, &lazy, err);
+		rc = mounts_unmount(target, &half, &lazy, err);
 	if (!rc)
 		report_step(&w->report, "unmount", "%s%s", target,
 			    lazy ? ": it did not let go, and is only out of sight" : "");

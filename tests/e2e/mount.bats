@@ -58,6 +58,7 @@ TARGET=(--connect --transport=tcp --traddr=127.0.0.1 --nqn=nqn.x)
 	usage '--all is for --connect' te-mount --all a b c
 	usage '--nsid is for --connect' te-mount --nsid=1 --unmount a
 	usage '--read-only is for --connect' te-mount --read_only status a
+	usage "--trsvcid takes a port, not 'x'" te-mount "${TARGET[@]}" --trsvcid=x a b c
 	usage "--nsid takes a number, 1 or more, not '0'" te-mount "${TARGET[@]}" --nsid=0 a b c
 	usage "--queue-size takes a number, 16 or more, not '4'" te-mount "${TARGET[@]}" --queue-size=4 a b c
 	usage "--ctrl-loss-tmo takes seconds, 1 or more, not 'x'" te-mount "${TARGET[@]}" --ctrl-loss-tmo=x a b c
