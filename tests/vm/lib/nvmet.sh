@@ -46,13 +46,13 @@ nvmet_remove() {
 	rmdir "$NVMET/subsystems/$1"
 }
 
-# controllers: the connections that this host has, a name each; and whether there are none.
+# controllers: the connections that this host has, a name each; and whether there are any.
 controllers() {
 	for controller in /sys/class/nvme/nvme*; do
 		[ ! -e "$controller" ] || echo "${controller##*/}"
 	done
 }
-no_controllers() { [ -z "$(controllers)" ]; }
+some_controller() { [ -n "$(controllers)" ]; }
 # controller_state STATE: the only one is that.
 controller_state() {
 	read -r state <"/sys/class/nvme/$(controllers)/state" && [ "$state" = "$1" ]
@@ -70,7 +70,7 @@ storage_up() {
 	MC_METADATA_SERVER=http://127.0.0.1:8080/metadata
 	export MC_METADATA_SERVER
 	start meta te-http-meta --listen=127.0.0.1:8080 --ready-file="$T/meta.ready" && within 20 test -s "$T/meta.ready" || return
-	truncate -s 64M "$T/image" && mkfs.ext4 -q "$T/image" && mkdir -p /srv && mount -o loop "$T/image" /srv || return
+	truncate -s 64M "$T/image" && mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 "$T/image" && mkdir -p /srv && mount -o loop "$T/image" /srv || return
 	head -c $SIZE_A /dev/urandom >/srv/a && head -c $SIZE_B /dev/urandom >/srv/b || return
 	mkdir /srv/deep && head -c 4096 /dev/zero >/srv/deep/c && ln -s /etc/passwd /srv/out || return
 	SUMS="$(sum /srv/a) $(sum /srv/b)"
