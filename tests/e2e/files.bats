@@ -195,7 +195,7 @@ cut_off() { # cut_off WORD COMMAND...
 @test "without io_uring threads serve, path says so, and there is no baseline" {
 	store http
 	files
-	run -0 --separate-stderr strace -f -qq -o "$T/trace" -e inject=io_uring_setup:error=EPERM -e trace=io_uring_setup,pwritev2 \
+	ASAN_OPTIONS=detect_leaks=0 run -0 --separate-stderr strace -f -qq -o "$T/trace" -e inject=io_uring_setup:error=EPERM -e trace=io_uring_setup,pwritev2 \
 		te-bench --segment-id=disk0 --operation=write --verify --sync --block-size=4095 --requests=100 --json --baseline
 	verified
 	check_json '.cases[0].path[0].local == "threads, O_DIRECT" and .environment.tunables.MC_TE_FILE_SYNC == "1"'
