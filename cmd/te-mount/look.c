@@ -99,6 +99,9 @@ static void look_in(const struct look_at *at, struct seen *s)
 		part += strcspn(part, "/");
 		part += strspn(part, "/");
 	}
+	/* ext4 notes the first opening in its journal: not to be left for a moment when the target
+	 * is lost. */
+	syncfs(dir);
 	close(dir);
 	snprintf(s->path, sizeof(s->path), "%s/%s", strcmp(at->dir, "/") == 0 ? "" : at->dir, part);
 }
