@@ -1,6 +1,7 @@
 /* memory.c - registering memory: by address, or an object, which is then kept. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "binding.h"
 
@@ -68,10 +69,12 @@ static PyObject *result(int r, const char *call, const struct te_err *err)
 
 /* ---- registering -------------------------------------------------------------------------- */
 
+/* Memory of a GPU need not be mapped: te_register() knows about it. */
 static int check(const struct te_buffer *b, size_t n, struct te_err *err)
 {
 	for (size_t i = 0; i < n; i++)
-		if (b[i].len && !is_mapped((uint64_t)(uintptr_t)b[i].addr, b[i].len))
+		if (b[i].len && strncmp(b[i].location, "cuda:", 5) &&
+		    !is_mapped((uint64_t)(uintptr_t)b[i].addr, b[i].len))
 			return te_fail(err, -EFAULT, "%p+%zu is not memory of this process",
 				       b[i].addr, b[i].len);
 	return 0;

@@ -29,4 +29,6 @@ $O/progs/sync_read: $O/tests/bindings/python/sync_read.o $O/libte.a
 check-python: all python $O/progs/sync_read
 	$(PY_ENV) prove -f -o --timer -e '$(PYTHON) -B' $(or $(PYTEST),$(PY_TESTS))
 check-bindings: check-python
+# The examples, over rdma.
+check-vm: python
 .PHONY: python check-python check-bindings

@@ -16,7 +16,7 @@ class Examples(lib.TestCase):
         """Its output; it must end well."""
         names = {"LOCAL": f"127.0.0.1:{lib.free_port()}", "METADATA": self.etcd, "PROTOCOL": "tcp", "DEVICES": ""}
         done = lib.subprocess.run([lib.sys.executable, "-B", os.path.join(EXAMPLES, name)], capture_output=True, text=True,
-                                  env={**os.environ, **names, **env}, timeout=60 * lib.SLOW, check=False)
+                                  env={**os.environ, **lib.PRELOAD, **names, **env}, timeout=60 * lib.SLOW, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("Traceback", done.stderr)
         return done.stdout
