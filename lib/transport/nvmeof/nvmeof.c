@@ -399,7 +399,7 @@ static int fill_peer(struct nvmeof *t, struct nv_peer *p, const struct te_desc *
 			why = p->files[i]->err;
 	}
 	if (bad)
-		te_warn("segment '%s': %zu of its %zu files cannot be used, first: %s",
+		te_info("segment '%s': %zu of its %zu files cannot be used, first: %s",
 			p->p.segment, bad, p->nfiles, why.msg);
 	return r;
 }
