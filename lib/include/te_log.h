@@ -15,7 +15,7 @@ extern "C" {
 
 enum te_log_level { TE_LOG_TRACE, TE_LOG_INFO, TE_LOG_WARNING, TE_LOG_ERROR };
 
-/* One line, without newline. Called from any thread, never with a lock of libte held. */
+/* One line, without newline. Called from any thread, maybe with locks of libte held: it may not call libte. */
 struct te_log_sink {
 	void (*line)(void *arg, enum te_log_level level, const char *text);
 	void *arg;
