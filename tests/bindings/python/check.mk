@@ -9,7 +9,7 @@ PY_TESTS   := $(sort $(wildcard tests/bindings/python/test_*.py))
 PY_CFLAGS   = -DPy_LIMITED_API=0x030b0000 -isystem $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
 # A sanitizer's run-time comes before everything else of a process that was not built with it.
 PY_PRELOAD  = $(if $(ASAN),$(shell $(CC) -print-file-name=libasan.so))$(if $(TSAN),$(shell $(CC) -print-file-name=libtsan.so))
-PY_ENV      = $(if $(PY_PRELOAD),LD_PRELOAD=$(PY_PRELOAD) ASAN_OPTIONS=detect_leaks=0) PYTHONPATH=$(CURDIR)/$O/python O=$O PATH=$(CURDIR)/$O:$$PATH
+PY_ENV      = $(if $(PY_PRELOAD),LD_PRELOAD=$(PY_PRELOAD) ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=die_after_fork=0) PYTHONPATH=$(CURDIR)/$O/python O=$O PATH=$(CURDIR)/$O:$$PATH
 
 python: $(PY_PACKAGE)/engine.abi3.so $(PY_FILES)
 $(PY_OBJ): ALL_CFLAGS += $(PY_CFLAGS)

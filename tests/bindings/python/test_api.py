@@ -317,11 +317,11 @@ class Api(lib.TestCase):
         e = self.engine()
         stop = []
 
-        def work():
+        def work(i):
             while not stop:
-                e.transfer_sync_write(self.name, b"abc", self.addr, 3)
+                e.transfer_sync_write(self.name, b"abc", self.addr + 8 * i, 3)
 
-        threads = [threading.Thread(target=work) for _ in range(3)]
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
         for t in threads:
             t.start()
         time.sleep(0.1)
