@@ -131,6 +131,8 @@ install: all
 		sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LIB_LIBS)|' \
 			lib/$$pc.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/$$pc.pc; done
 	for m in $(MANS); do install -D -m644 $O/man/$$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$$m; done
+	for m in $(filter %.3,$(MANS)); do for f in $$(sed -n '/^# NAME/{n;n;s/ - .*//;s/,//g;p}' man/$$m.scd); do \
+		[ $$f.3 = $$m ] || ln -sf $$m $(DESTDIR)$(PREFIX)/share/man/man3/$$f.3; done; done
 	install -D -m644 completions/te.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/te
 	for c in $(CMDS); do ln -sf te $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$c; done
 clean:

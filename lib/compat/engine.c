@@ -61,14 +61,16 @@ transfer_engine_t createTransferEngine(const char *conn, const char *local_serve
 				       const char *ip_or_host_name, uint64_t rpc_port,
 				       int auto_discover)
 {
-	/* Without discovery installTransport() decides; until then what every host has. */
-	struct compat_engine *e =
-		engine_new(conn, local_server_name, auto_discover ? "auto" : "tcp");
+	struct compat_engine *e;
 	transfer_engine_t h = NULL;
+	struct te_conf conf;
 	struct te_err err;
 
 	(void)ip_or_host_name;
 	(void)rpc_port;
+	te_conf_read(&conf);
+	/* Without discovery installTransport() decides; until then what every host has. */
+	e = engine_new(conn, local_server_name, auto_discover || conf.force_hca ? "auto" : "tcp");
 	if (!e)
 		return NULL;
 	if (open_engine(e, 0, &err)) {

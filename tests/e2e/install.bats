@@ -45,6 +45,8 @@ teardown() { te_teardown; }
 		run -0 "bin/$c" --version
 	done
 	[ -s share/man/man7/te.7 ]
+	[ -s share/man/man3/te_batch_submit.3 ]
+	[ "$(readlink share/man/man3/te_batch_wait.3)" = te_batch_submit.3 ]
 	[ -s lib/libte.a ]
 	[ -s lib/libte.so ]
 	[ "$(readlink lib/libte.so)" = libte.so.0 ]
