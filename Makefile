@@ -111,7 +111,7 @@ check-vm: all progs
 	O=$O prove -v -e '' tests/vm/run $(if $(VM),:: $(VM))
 # Each language has its part: check-c, check-cpp, ... in tests/bindings/LANGUAGE/check.mk.
 check-bindings:
-BINDING_TESTS = O=$O PATH=$(CURDIR)/$O:$$PATH prove --timer -e bats
+BINDING_TESTS = O=$O PATH=$(CURDIR)/$O:$$PATH prove -f -o --timer -e bats
 include $(wildcard tests/bindings/*/check.mk)
 lint: all
 	scripts/lint

@@ -10,6 +10,7 @@
 enum {
 	MAX_CAPACITY = 1 << 24,
 	INDEX_BITS = 24, /* of an id: slot below, generation above */
+	SETTLE_MS = 1000,
 };
 #define HELP_AGAIN (2ull * TE_NSEC_PER_MSEC) /* sleep between two offers of help */
 
@@ -123,30 +124,6 @@ int te_batch_alloc(struct te_engine *e, size_t capacity, uint64_t *id, struct te
 		return 0;
 	te_batch_put(b);
 	return te_fail(err, r, "cannot allocate a batch: %s", strerror(-r));
-}
-
-int te_batch_free(struct te_engine *e, uint64_t id)
-{
-	uint64_t index = id & ((1u << INDEX_BITS) - 1);
-	struct te_batch *b = NULL;
-	int r = -EBADF;
-
-	pthread_rwlock_wrlock(&e->batches_lock);
-	if (index < e->nslots && e->slots[index].generation == id >> INDEX_BITS)
-		b = e->slots[index].batch;
-	if (b && (atomic_load(&b->pending) || atomic_load(&b->inflight))) {
-		r = -EBUSY;
-		b = NULL;
-	} else if (b) {
-		e->slots[index].batch = NULL;
-		e->slots[index].generation++;
-		e->free_slots[e->nfree++] = (uint32_t)index;
-	}
-	pthread_rwlock_unlock(&e->batches_lock);
-	if (!b)
-		return r;
-	te_batch_put(b);
-	return 0;
 }
 
 bool te_batches_clear(struct te_engine *e)
@@ -363,6 +340,62 @@ int te_batch_cancel(struct te_engine *e, uint64_t id)
 	te_batch_ended(b, count);
 	te_batch_put(b);
 	return 0;
+}
+
+static int free_now(struct te_engine *e, uint64_t id)
+{
+	uint64_t index = id & ((1u << INDEX_BITS) - 1);
+	struct te_batch *b = NULL;
+	int r = -EBADF;
+
+	pthread_rwlock_wrlock(&e->batches_lock);
+	if (index < e->nslots && e->slots[index].generation == id >> INDEX_BITS)
+		b = e->slots[index].batch;
+	if (b && (atomic_load(&b->pending) || atomic_load(&b->inflight))) {
+		r = -EBUSY;
+		b = NULL;
+	} else if (b) {
+		e->slots[index].batch = NULL;
+		e->slots[index].generation++;
+		e->free_slots[e->nfree++] = (uint32_t)index;
+	}
+	pthread_rwlock_unlock(&e->batches_lock);
+	if (!b)
+		return r;
+	te_batch_put(b);
+	return 0;
+}
+
+/* Have all tasks ended, and are all their slices back? Then who brings them back is about to have
+ * counted them. */
+static bool is_settling(struct te_engine *e, uint64_t id)
+{
+	struct te_batch *b = te_batch_get(e, id);
+	size_t n = b ? atomic_load_explicit(&b->n, memory_order_acquire) : 0;
+	bool settling = b;
+
+	for (size_t i = 0; settling && i < n; i++) {
+		int state = atomic_load_explicit(&b->tasks[i].state, memory_order_acquire);
+
+		settling = (state == TE_COMPLETED || state == TE_INVALID || state == TE_FAILED) &&
+			   !lent_piece(&b->tasks[i]);
+	}
+	if (b)
+		te_batch_put(b);
+	return settling;
+}
+
+int te_batch_free(struct te_engine *e, uint64_t id)
+{
+	int r = free_now(e, id);
+
+	/* A program that has seen the last task end may free the batch. */
+	if (r == -EBUSY && is_settling(e, id)) {
+		te_batch_drain(e, id, SETTLE_MS);
+		te_batch_wait(e, id, SETTLE_MS, NULL);
+		r = free_now(e, id);
+	}
+	return r;
 }
 
 static int make_eventfd(_Atomic int *slot)

@@ -179,7 +179,8 @@ int te_batch_wait(struct te_engine *e, uint64_t id, int timeout_ms, size_t *fail
 int te_batch_cancel(struct te_engine *e, uint64_t id);
 /* 0 when no transport touches the memory of this batch any more, else -ETIMEDOUT. */
 int te_batch_drain(struct te_engine *e, uint64_t id, int timeout_ms);
-/* -EBUSY while anything is in flight (te_batch_drain() would wait). */
+/* -EBUSY while anything is in flight (te_batch_drain() would wait): never once all tasks have been seen to end by
+   themselves. */
 int te_batch_free(struct te_engine *e, uint64_t id);
 /* An eventfd that becomes readable when every task so far has ended. Owned by the batch. */
 int te_batch_eventfd(struct te_engine *e, uint64_t id);

@@ -15,7 +15,7 @@ setup_file() {
 	cp "$PREFIX"/lib/libtransfer_engine.so* "$PREFIX/include/te/transfer_engine_c.h" "$SHARED"
 	read -ra libs < <(PKG_CONFIG_SYSROOT_DIR='' pkg-config --static --define-variable=libdir="$ALONE" \
 		--define-variable=includedir="$ALONE" --cflags --libs transfer_engine)
-	for c in two peer stalled misuse graceful; do
+	for c in two often peer stalled misuse graceful; do
 		gcc -std=gnu11 -O2 -g -Wall -Wextra -Werror $(san_flags) -o "$ALONE/$c" "$here/$c.c" "${libs[@]}"
 	done
 	gcc -std=gnu11 -O2 -Wall -Werror $(san_flags) -o "$ALONE/cost" "$here/cost.c" "${libs[@]}" -I"$PREFIX/include/te" \
@@ -83,6 +83,12 @@ teardown() { te_teardown; }
 	for p in two misuse; do
 		tap valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite "$ALONE/$p" P2PHANDSHAKE
 	done
+}
+
+@test "what has been seen to end can be freed at once" {
+	# Two a processor, so that who counts is stopped in the middle now and then.
+	for i in 1 2 3 4; do start often$i "$ALONE/often" P2PHANDSHAKE; done
+	for i in 1 2 3 4; do ends often$i 0 60 || { cat "$T/often$i.out"; return 1; }; done
 }
 
 @test "in flight: a busy batch, closeSegment, destroyTransferEngine" {
