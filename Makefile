@@ -111,7 +111,8 @@ check-vm: all progs
 	O=$O prove -v -e '' tests/vm/run $(if $(VM),:: $(VM))
 # Each language has its part: check-c, check-cpp, ... in tests/bindings/LANGUAGE/check.mk.
 check-bindings:
-BINDING_TESTS = O=$O PATH=$(CURDIR)/$O:$$PATH prove -f -o --timer -e bats
+# Without the flags of this make: cargo would take its job server, which only a make gets.
+BINDING_TESTS = env -u MAKEFLAGS -u MFLAGS O=$O PATH=$(CURDIR)/$O:$$PATH prove -f -o --timer -e bats
 include $(wildcard tests/bindings/*/check.mk)
 lint: all
 	scripts/lint
