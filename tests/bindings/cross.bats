@@ -19,6 +19,8 @@ setup_file() {
 	(cd "$here/rust" && RUSTC=${RUSTC:-/usr/bin/rustc} RUSTFLAGS='-D warnings' CARGO_NET_OFFLINE=true \
 		"${CARGO:-/usr/bin/cargo}" build -q --locked --release --target-dir "$TOP/build/rust")
 	cp "$TOP/build/rust/release/peer" "$B/rust"
+	printf '#!/bin/sh\nPYTHONPATH=%s exec %s %s "$@"\n' "$TOP/$O/python" "${PYTHON:-/usr/bin/python3}" "$here/python/peer.py" >"$B/python"
+	chmod +x "$B/python"
 }
 setup() {
 	te_setup
@@ -30,7 +32,7 @@ teardown() { te_teardown; }
 with_all() {
 	conn "$1"
 	peer_target mine "$B/$2"
-	for other in c cpp go rust; do peer_moves "$B/$other"; done
+	for other in c cpp go rust python; do peer_moves "$B/$other"; done
 	peer_ends mine
 }
 
@@ -38,3 +40,5 @@ with_all() {
 @test "to C++, redis" { with_all redis cpp; }
 @test "to Go, etcd" { with_all etcd go; }
 @test "to Rust, P2P" { with_all p2p rust; }
+@test "to Python, http" { with_all http python; }
+@test "to Python, P2P" { with_all p2p python; }
