@@ -15,7 +15,7 @@ setup_file() {
 	cp "$PREFIX"/lib/libtransfer_engine.so* "$PREFIX/include/te/transfer_engine_c.h" "$SHARED"
 	read -ra libs < <(PKG_CONFIG_SYSROOT_DIR='' pkg-config --static --define-variable=libdir="$ALONE" \
 		--define-variable=includedir="$ALONE" --cflags --libs transfer_engine)
-	for c in two often peer stalled misuse graceful; do
+	for c in two often churn peer stalled misuse graceful; do
 		gcc -std=gnu11 -O2 -g -Wall -Wextra -Werror $(san_flags) -o "$ALONE/$c" "$here/$c.c" "${libs[@]}"
 	done
 	gcc -std=gnu11 -O2 -Wall -Werror $(san_flags) -o "$ALONE/cost" "$here/cost.c" "${libs[@]}" -I"$PREFIX/include/te" \
@@ -76,6 +76,8 @@ teardown() { te_teardown; }
 }
 
 @test "handles and ids, stale and invented, and wrong arguments" { tap "$ALONE/misuse" P2PHANDSHAKE; }
+
+@test "engines that come and go under threads that call" { tap "$ALONE/churn" P2PHANDSHAKE; }
 
 @test "no leak and no bad access, by valgrind" {
 	case $O in *san) skip 'a sanitizer build looks for itself' ;; esac
