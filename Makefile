@@ -80,11 +80,10 @@ $(PROGS:%=$O/%): $O/progs/%: $O/tests/e2e/progs/%.o $O/libte.a
 progs: $(PROGS:%=$O/%)
 $O/test_http_meta: $O/cmd/te-http-meta/store.o $O/cmd/te-http-meta/events.o
 # A libcufile of our own, for machines without GPU: FAKE in its name, host memory behind the same entry points.
-$O/fake/libcufile.so.0: tests/unit/fake_cufile.c
+$O/fake/libcufile.so.0: tests/unit/fake_cufile.c Makefile
 	@mkdir -p $(@D)
-	$(Q_LD)$(CC) -shared -fPIC -std=gnu11 -D_GNU_SOURCE $(WARN) $(CFLAGS) -o $@ $<
-$O/test_cufile: $O/fake/libcufile.so.0
-$O/test_cufile: LDFLAGS += -Wl,-rpath,'$$ORIGIN/fake'
+	$(Q_LD)$(CC) -shared -fPIC -std=gnu11 -D_GNU_SOURCE $(WARN) $(CFLAGS) -Wl,-soname,$(@F) -o $@ $<
+$O/test_cufile: | $O/fake/libcufile.so.0
 # Compared with the map that real readers use.
 $O/test_matrix: $O/tests/unit/real_map.o
 $O/test_matrix: LIB_LIBS += -lstdc++
