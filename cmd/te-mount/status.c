@@ -49,8 +49,8 @@ static void judge_file(struct buffer_state *b, const struct seen *s)
 		say(b, "cannot read it: %s", strerror(-s->read_rc));
 }
 
-static void look_at_one(struct task *t, struct buffer_state *b, const struct limit *l,
-			double seconds)
+static int look_at_one(struct task *t, struct buffer_state *b, const struct limit *l,
+		       double seconds)
 {
 	struct seen s = { 0 };
 	int rc = t->pid ? task_wait(t, l, &s) : -ECHILD;
@@ -64,26 +64,72 @@ static void look_at_one(struct task *t, struct buffer_state *b, const struct lim
 		say(b, "it does not answer within %.3g s", seconds);
 	else
 		say(b, "cannot look at it: %s", strerror(-rc));
+	return rc;
 }
 
-/* Several at once: one dead mount would make each of its files wait for all of the time. */
+/* Mounts with a file that has not answered. */
+struct silent {
+	int ids[LOOKERS];
+	size_t n;
+};
+
+static bool is_silent(const struct silent *mounts, int id)
+{
+	for (size_t i = 0; i < mounts->n; i++)
+		if (mounts->ids[i] == id)
+			return true;
+	return false;
+}
+
+/* All that is not on a mount of its own is in "/", links to silent mounts too. */
+static void note_silent(struct silent *mounts, const struct buffer_state *b)
+{
+	if (b->has_mount && strcmp(b->mount.target, "/") != 0 && mounts->n < LOOKERS &&
+	    !is_silent(mounts, b->mount.id))
+		mounts->ids[mounts->n++] = b->mount.id;
+}
+
+/* Is there sense in it? One more process would wait, and for all of the time. */
+static bool may_look(const struct silent *mounts, struct buffer_state *b)
+{
+	if (!b->local_path)
+		return false;
+	if (!mounts->n || !mounts_of(0, b->local_path, &b->mount) ||
+	    !is_silent(mounts, b->mount.id))
+		return true;
+	b->has_mount = true;
+	say(b, "not looked at: another file of %s does not answer", b->mount.target);
+	return false;
+}
+
+/* Several at once: a dead mount would make each of its files wait for all of the time. */
+static void look_at_some(struct buffer_state *v, size_t n, struct silent *mounts, double seconds)
+{
+	struct task tasks[LOOKERS] = { 0 };
+	struct look_at at[LOOKERS] = { 0 };
+	struct limit l;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!may_look(mounts, &v[i]))
+			continue;
+		at[i].path = v[i].local_path;
+		task_start(&tasks[i], &look_ops, &at[i], NULL);
+	}
+	l = limit_in(seconds, -1);
+	for (size_t i = 0; i < n; i++) {
+		if (at[i].path && look_at_one(&tasks[i], &v[i], &l, seconds) == -ETIMEDOUT)
+			note_silent(mounts, &v[i]);
+	}
+}
+
 static void look_at_files(struct status *s, double seconds)
 {
-	for (size_t from = 0; from < s->n; from += LOOKERS) {
-		struct task tasks[LOOKERS] = { 0 };
-		struct look_at at[LOOKERS];
-		struct limit l;
+	struct silent mounts = { 0 };
 
-		for (size_t i = 0; i < LOOKERS && from + i < s->n; i++) {
-			at[i] = (struct look_at){ .path = s->buffers[from + i].local_path };
-			if (at[i].path)
-				task_start(&tasks[i], &look_ops, &at[i], NULL);
-		}
-		l = limit_in(seconds, -1);
-		for (size_t i = 0; i < LOOKERS && from + i < s->n; i++) {
-			if (at[i].path)
-				look_at_one(&tasks[i], &s->buffers[from + i], &l, seconds);
-		}
+	for (size_t from = 0; from < s->n; from += LOOKERS) {
+		size_t left = s->n - from;
+
+		look_at_some(&s->buffers[from], left < LOOKERS ? left : LOOKERS, &mounts, seconds);
 	}
 }
 

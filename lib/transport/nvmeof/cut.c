@@ -177,7 +177,7 @@ int64_t nv_cut(struct nvmeof *t, struct te_slice *s, uint64_t at, struct nv_io *
 	io->file = f;
 	io->write = s->op == TE_WRITE;
 	io->bounce = -1;
-	io->waits = io->told = false;
+	io->waits = io->told = io->pooled = false;
 	io->local = (char *)s->local + at;
 	io->from = s->remote + at - f->start;
 	left = MIN(s->len - at, f->len - io->from);

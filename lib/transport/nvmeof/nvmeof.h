@@ -86,6 +86,7 @@ struct nv_io {
 	bool gpu;	      /* the slice's memory is a GPU's: libcufile moves it */
 	bool waits;	      /* in inode->waiting */
 	bool told;	      /* the kernel: it need not begin */
+	bool pooled;	      /* the kernel has no thread for it: the pool's blocks */
 	int bounce;	      /* index, -1: none */
 	void *local;	      /* the slice's bytes ... */
 	uint64_t from;	      /* ... and where they belong in the file */

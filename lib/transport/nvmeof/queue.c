@@ -62,9 +62,14 @@ static bool is_over(struct te_slice *s, uint64_t now)
 	return s->status != 0;
 }
 
+static bool is_for_ring(const struct nvmeof *t, const struct nv_io *io)
+{
+	return t->ring && !io->gpu && !io->pooled;
+}
+
 static void launch(struct nvmeof *t, struct nv_io *io)
 {
-	if (!t->ring || io->gpu)
+	if (!is_for_ring(t, io))
 		nv_pool_start(t->pool, io);
 	else if (!nv_ring_start(t->ring, io)) {
 		io->next = t->again;
@@ -233,9 +238,12 @@ static void complete(struct nvmeof *t, struct nv_io *io, struct nv_done *done)
 	struct te_err why;
 	int status;
 
-	/* Not by us: the thread that submitted it has ended. */
-	if (io->result == -ECANCELED && !(s->scratch & STOPPED))
+	/* Not by us: the thread that submitted it has ended, or no more may be started for the
+	 * kernel's work (ulimit -u): asked again, it would only say so again. */
+	if (io->result == -ECANCELED && !(s->scratch & STOPPED)) {
+		io->pooled = true;
 		io->result = -EAGAIN;
+	}
 	if (nv_advance(t, io, &status, &why) && !(s->scratch & STOPPED)) {
 		launch(t, io);
 		return;
@@ -424,7 +432,7 @@ static void stop(struct nvmeof *t, struct nv_io *io, uint64_t now, struct nv_don
 	if (io->waits) {
 		unqueue_waiting(io);
 		end_io(t, io, done);
-	} else if (!io->told && !io->gpu && t->ring) {
+	} else if (!io->told && is_for_ring(t, io)) {
 		io->told = true;
 		nv_ring_cancel(t->ring, io);
 	}
