@@ -215,6 +215,26 @@ would publish     $F/b for h1"
 	check_json '[.buffers[] | select(.ok | not) | .problem] == ["cannot read it: Permission denied"]'
 }
 
+@test "status: a mount that does not answer costs its time once, for all its files" {
+	[ "$(id -u)" = 0 ] || skip 'only root may mount and freeze'
+	mkdir "$T/fs"
+	truncate -s 32M "$T/image"
+	mkfs.ext4 -q "$T/image" || skip 'no mkfs.ext4'
+	mount -o loop "$T/image" "$T/fs" || skip 'no loop device here'
+	store http
+	truncate -s 512 "$T/fs/f"{1..100}
+	te-register -q nvmeof disk0 "$T/fs/f"{1..100} "$F/a" >/dev/null
+	fsfreeze --freeze "$T/fs"
+	SECONDS=0
+	run te-mount --timeout=1 --json status disk0
+	fsfreeze --unfreeze "$T/fs"
+	umount -l "$T/fs"
+	[ "$SECONDS" -lt 3 ]
+	[ "$status" = 1 ]
+	check_json '[.buffers[] | select(.readable)] | length == 1'
+	check_json '[.buffers[] | select(tostring | contains("another file of"))] | length == 68'
+}
+
 # The build may lie where only root can go: a copy that anybody can run.
 as_nobody() {
 	cp "$(command -v "$1")" "$T/nobody-$1"
