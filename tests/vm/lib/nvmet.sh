@@ -52,7 +52,8 @@ controllers() {
 		[ ! -e "$controller" ] || echo "${controller##*/}"
 	done
 }
-some_controller() { [ -n "$(controllers)" ]; }
+# Not that of a discovery, which comes and goes.
+some_controller() { cat /sys/class/nvme/nvme*/subsysnqn 2>/dev/null | grep -qv discovery; }
 # controller_state STATE: the only one is that.
 controller_state() {
 	read -r state <"/sys/class/nvme/$(controllers)/state" && [ "$state" = "$1" ]
