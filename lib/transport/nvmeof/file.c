@@ -139,6 +139,8 @@ static int identify(struct nv_file *f)
 {
 	struct stat st;
 
+	if (f->path[0] != '/')
+		return te_fail(&f->err, -EINVAL, "file '%s': its path is not absolute", f->path);
 	if (stat(f->path, &st))
 		return te_fail(&f->err, -errno, "file '%s': %s", f->path, strerror(errno));
 	f->device = S_ISBLK(st.st_mode);
