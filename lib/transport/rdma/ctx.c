@@ -169,6 +169,8 @@ void rdma_ctx_down(struct rdma_ctx *c, const char *why)
 	if (atomic_exchange(&c->active, false))
 		te_warn("%s; its transfers take other NICs", err.msg);
 	retire_all(c, &err);
+	if (c->t->nics_wake >= 0) /* it may come back */
+		eventfd_write(c->t->nics_wake, 1);
 }
 
 void rdma_ctx_why(struct rdma_ctx *c, char *why, size_t size)

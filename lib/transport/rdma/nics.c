@@ -132,7 +132,9 @@ static bool look_at_nics(struct rdma *t, uint64_t *last)
 
 static void wait_for(struct rdma *t, int ms)
 {
-	t->nic_fds[0] = (struct pollfd){ .fd = t->nics_stop, .events = POLLIN };
+	eventfd_t count;
+
+	t->nic_fds[0] = (struct pollfd){ .fd = t->nics_wake, .events = POLLIN };
 	for (size_t i = 0; i < t->nctx; i++) {
 		const struct rdma_ctx *c = t->ctx[i];
 
@@ -140,6 +142,8 @@ static void wait_for(struct rdma *t, int ms)
 						     .events = POLLIN };
 	}
 	poll(t->nic_fds, t->nctx + 1, ms);
+	if (t->nic_fds[0].revents & POLLIN)
+		eventfd_read(t->nics_wake, &count);
 	for (size_t i = 0; i < t->nctx; i++)
 		if (t->nic_fds[i + 1].revents & POLLIN)
 			take_events(t->ctx[i]);
@@ -150,9 +154,8 @@ static void *watch(void *arg)
 	struct rdma *t = arg;
 	uint64_t looked = 0;
 
-	do
+	while (!atomic_load(&t->nics_stop))
 		wait_for(t, look_at_nics(t, &looked) ? LOOK_MS : -1);
-	while (!(t->nic_fds[0].revents & POLLIN));
 	return NULL;
 }
 
@@ -161,8 +164,8 @@ int rdma_nics_start(struct rdma *t, struct te_err *err)
 	int r;
 
 	t->nic_fds = calloc(t->nctx + 1, sizeof(*t->nic_fds));
-	t->nics_stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (!t->nic_fds || t->nics_stop < 0)
+	t->nics_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (!t->nic_fds || t->nics_wake < 0)
 		return te_fail(err, -ENOMEM, "out of memory or descriptors");
 	r = te_thread_start(&t->watcher, "te-rdma-nics", watch, t);
 	if (r)
@@ -174,13 +177,14 @@ int rdma_nics_start(struct rdma *t, struct te_err *err)
 void rdma_nics_stop(struct rdma *t)
 {
 	if (t->has_watcher) {
-		eventfd_write(t->nics_stop, 1);
+		atomic_store(&t->nics_stop, true);
+		eventfd_write(t->nics_wake, 1);
 		pthread_join(t->watcher, NULL);
 		t->has_watcher = false;
 	}
-	if (t->nics_stop >= 0)
-		close(t->nics_stop);
-	t->nics_stop = -1;
+	if (t->nics_wake >= 0)
+		close(t->nics_wake);
+	t->nics_wake = -1;
 	free(t->nic_fds);
 	t->nic_fds = NULL;
 }

@@ -124,7 +124,7 @@ static int rdma_open(const struct te_transport_env *env, struct te_transport **o
 		return te_fail(err, -ENOMEM, "out of memory");
 	t->base.ops = &te_transport_rdma;
 	t->base.env = env;
-	t->wake = t->reaper_wake = t->nics_stop = -1;
+	t->wake = t->reaper_wake = t->nics_wake = -1;
 	pthread_rwlock_init(&t->gate, NULL);
 	pthread_mutex_init(&t->peers_lock, NULL);
 	pthread_mutex_init(&t->retired_lock, NULL);

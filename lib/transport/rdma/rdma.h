@@ -428,7 +428,7 @@ struct rdma {
 
 	pthread_t watcher;		/* nics.c */
 	bool has_watcher;
-	int nics_stop;			/* eventfd */
+	int nics_wake;			/* eventfd: look at a NIC that went down, or end */
 	struct pollfd *nic_fds;		/* the watcher's: that, and each NIC's events */
 
 	pthread_t janitor;
@@ -439,7 +439,7 @@ struct rdma {
 	pthread_t reaper;
 	bool has_reaper;
 	int reaper_wake;		/* eventfd */
-	_Atomic bool reaper_stop;
+	_Atomic bool reaper_stop, nics_stop;
 	pthread_mutex_t retired_lock;
 	struct rdma_ep *retired;
 
