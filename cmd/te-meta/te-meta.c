@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "desc_store.h"
+#include "verb.h"
 
 enum { KEY_TTL = 0x100, KEY_IF_ABSENT, KEY_IF_MATCH, KEY_TAG, KEY_DELETE };
 
@@ -35,25 +36,20 @@ static const char doc[] =
 	"Keys are whole: mooncake/ram/NAME. The default prefix is the cluster's, mooncake/ or "
 	"mooncake/$MC_METADATA_CLUSTER_ID/.";
 
-enum { GET = 1, PUT = 2, DEL = 4, LOAD = 8, GC = 16 }; /* who takes an option */
+/* Who takes an option; and P2P, where peers themselves answer for their descriptor. */
+enum { GET = 1, PUT = 2, DEL = 4, LOAD = 8, GC = 16, P2P = 32 };
 
-static const struct verb {
-	const char *name, *args;
-	size_t min, max;
-	bool store; /* needs one: peers themselves answer only for their descriptor */
-	unsigned takes;
-	int (*run)(struct cmd *c);
-} verbs[] = {
-	{ "get", "KEY", 1, 1, true, GET, verb_get },
-	{ "put", "KEY [VALUE|-]", 1, 2, true, PUT, verb_put },
-	{ "del", "KEY...", 1, SIZE_MAX, true, DEL, verb_del },
-	{ "ls", "[PREFIX]", 0, 1, true, 0, verb_ls },
-	{ "show", "SEGMENT", 1, 1, false, 0, verb_show },
-	{ "watch", "[PREFIX]", 0, 1, true, 0, verb_watch },
-	{ "dump", "[PREFIX]", 0, 1, true, 0, verb_dump },
-	{ "load", "[FILE|-]", 0, 1, true, LOAD, verb_load },
-	{ "gc", "[PREFIX]", 0, 1, true, GC, verb_gc },
-	{ "ping", "", 0, 0, true, 0, verb_ping },
+static const struct verb verbs[] = {
+	{ "get", "KEY", 1, 1, GET, verb_get },
+	{ "put", "KEY [VALUE|-]", 1, 2, PUT, verb_put },
+	{ "del", "KEY...", 1, SIZE_MAX, DEL, verb_del },
+	{ "ls", "[PREFIX]", 0, 1, 0, verb_ls },
+	{ "show", "SEGMENT", 1, 1, P2P, verb_show },
+	{ "watch", "[PREFIX]", 0, 1, 0, verb_watch },
+	{ "dump", "[PREFIX]", 0, 1, 0, verb_dump },
+	{ "load", "[FILE|-]", 0, 1, LOAD, verb_load },
+	{ "gc", "[PREFIX]", 0, 1, GC, verb_gc },
+	{ "ping", "", 0, 0, 0, verb_ping },
 };
 
 static void set_ttl(struct cmd *c, const char *arg, struct argp_state *state)
@@ -98,32 +94,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-static void check_option(const struct verb *v, bool given, unsigned who, const char *name)
-{
-	if (given && !(v->takes & who))
-		cli_usage(NULL, "'%s' does not take --%s", v->name, name);
-}
-
 static const struct verb *find_verb(const struct cmd *c)
 {
-	const struct verb *v = NULL;
+	const struct verb *v = verb_find(verbs, sizeof(verbs) / sizeof(*verbs), c->verb, c->args.n);
 
-	if (!c->verb)
-		cli_usage(NULL,
-			  "no verb given (get, put, del, ls, show, watch, dump, load, gc, ping)");
-	for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++)
-		if (strcmp(verbs[i].name, c->verb) == 0)
-			v = &verbs[i];
-	if (!v)
-		cli_usage(NULL, "unknown verb '%s'", c->verb);
-	if (c->args.n < v->min || c->args.n > v->max)
-		cli_usage(NULL, "usage: %s %s%s%s", program_invocation_short_name, v->name,
-			  *v->args ? " " : "", v->args);
-	check_option(v, c->ttl_s, PUT | LOAD, "ttl");
-	check_option(v, c->if_absent, PUT | LOAD, "if-absent");
-	check_option(v, c->if_match, PUT | DEL, "if-match");
-	check_option(v, c->tag, GET, "tag");
-	check_option(v, c->delete, GC, "delete");
+	verb_takes(v, c->ttl_s, PUT | LOAD, "ttl");
+	verb_takes(v, c->if_absent, PUT | LOAD, "if-absent");
+	verb_takes(v, c->if_match, PUT | DEL, "if-match");
+	verb_takes(v, c->tag, GET, "tag");
+	verb_takes(v, c->delete, GC, "delete");
 	if (c->if_absent && c->if_match)
 		cli_usage(NULL, "--if-absent and --if-match exclude each other");
 	if (c->if_match && v->takes == DEL && c->args.n > 1)
@@ -147,7 +126,7 @@ int main(int argc, char **argv)
 	v = find_verb(&c);
 	c.print = c.cli.json ? &print_json : &print_text;
 	te_conf_read(&c.conf);
-	status = desc_store_open(&c.cli, &c.conf, v->store, &c.meta);
+	status = desc_store_open(&c.cli, &c.conf, !(v->takes & P2P), &c.meta);
 	if (status == CLI_OK)
 		status = v->run(&c);
 	te_meta_close(c.meta);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "desc_store.h"
+#include "verb.h"
 
 enum { KEY_REPLACE = 0x100, KEY_DRY_RUN, KEY_FORCE, KEY_DEVICE, KEY_MATRIX };
 
@@ -38,12 +39,7 @@ static const char doc[] =
 
 enum { NVMEOF = 1, RAM = 2, REMOVE = 4 }; /* who takes an option */
 
-static const struct verb {
-	const char *name, *args;
-	size_t min, max;
-	unsigned takes;
-	int (*run)(struct cmd *c);
-} verbs[] = {
+static const struct verb verbs[] = {
 	{ "nvmeof", "NAME FILE...", 2, SIZE_MAX, NVMEOF, verb_nvmeof },
 	{ "ram", "NAME", 1, 1, RAM, verb_ram },
 	{ "list", "", 0, 0, 0, verb_list },
@@ -93,32 +89,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-static void check_option(const struct verb *v, bool given, unsigned who, const char *name)
-{
-	if (given && !(v->takes & who))
-		cli_usage(NULL, "'%s' does not take --%s", v->name, name);
-}
-
 static const struct verb *find_verb(const struct cmd *c)
 {
-	const struct verb *v = NULL;
+	const struct verb *v = verb_find(verbs, sizeof(verbs) / sizeof(*verbs), c->verb, c->args.n);
 
-	if (!c->verb)
-		cli_usage(NULL, "no verb given (nvmeof, ram, list, show, remove)");
-	for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++)
-		if (strcmp(verbs[i].name, c->verb) == 0)
-			v = &verbs[i];
-	if (!v)
-		cli_usage(NULL, "unknown verb '%s' (nvmeof, ram, list, show, remove)", c->verb);
-	if (c->args.n < v->min || c->args.n > v->max)
-		cli_usage(NULL, "usage: %s %s%s%s", program_invocation_short_name, v->name,
-			  *v->args ? " " : "", v->args);
-	check_option(v, c->replace, NVMEOF, "replace");
-	check_option(v, c->protocol, RAM, "protocol");
-	check_option(v, c->devices, RAM, "device-name");
-	check_option(v, c->matrix, RAM, "nic-priority-matrix");
-	check_option(v, c->force, REMOVE, "force");
-	check_option(v, c->dry_run, NVMEOF | RAM | REMOVE, "dry-run");
+	verb_takes(v, c->replace, NVMEOF, "replace");
+	verb_takes(v, c->protocol, RAM, "protocol");
+	verb_takes(v, c->devices, RAM, "device-name");
+	verb_takes(v, c->matrix, RAM, "nic-priority-matrix");
+	verb_takes(v, c->force, REMOVE, "force");
+	verb_takes(v, c->dry_run, NVMEOF | RAM | REMOVE, "dry-run");
 	return v;
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "verb.h"
+
 enum { KEY_SEGMENT = 0x100, KEY_PEER, KEY_FORMAT };
 
 static const struct argp_option options[] = {
@@ -34,12 +36,7 @@ static const char doc[] =
 
 enum { INPUT = 1, SEGMENT = 2, PEER = 4, FORMAT = 8, JSON = 16 }; /* who takes an option */
 
-static const struct verb {
-	const char *name, *args;
-	size_t min, max;
-	unsigned takes;
-	int (*run)(struct cmd *c);
-} verbs[] = {
+static const struct verb verbs[] = {
 	{ "show", "", 0, 0, INPUT | SEGMENT | JSON, verb_show },
 	{ "nics", "", 0, 0, INPUT | SEGMENT | JSON, verb_nics },
 	{ "pick", "LOCATION", 1, 1, INPUT | SEGMENT | JSON, verb_pick },
@@ -77,29 +74,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-static void check_option(const struct verb *v, bool given, unsigned which, const char *name)
-{
-	if (given && !(v->takes & which))
-		cli_usage(NULL, "'%s' does not take --%s", v->name, name);
-}
-
 static const struct verb *find_verb(const struct cmd *c)
 {
-	const struct verb *v = c->verb ? NULL : &verbs[0];
+	const struct verb *v = verb_find(verbs, sizeof(verbs) / sizeof(*verbs),
+					 c->verb ? c->verb : "show", c->nargs);
 
-	for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs) && !v; i++)
-		if (strcmp(verbs[i].name, c->verb) == 0)
-			v = &verbs[i];
-	if (!v)
-		cli_usage(NULL, "unknown verb '%s' (show, nics, pick, path, diff, draw)", c->verb);
-	if (c->nargs < v->min || c->nargs > v->max)
-		cli_usage(NULL, "usage: %s %s%s%s", program_invocation_short_name, v->name,
-			  *v->args ? " " : "", v->args);
-	check_option(v, c->input, INPUT, "input");
-	check_option(v, c->segment, SEGMENT, "segment");
-	check_option(v, c->peer, PEER, "peer");
-	check_option(v, c->format, FORMAT, "format");
-	check_option(v, c->cli.json, JSON, "json");
+	verb_takes(v, c->input, INPUT, "input");
+	verb_takes(v, c->segment, SEGMENT, "segment");
+	verb_takes(v, c->peer, PEER, "peer");
+	verb_takes(v, c->format, FORMAT, "format");
+	verb_takes(v, c->cli.json, JSON, "json");
 	if (c->input && c->segment)
 		cli_usage(NULL, "--input and --segment exclude each other");
 	return v;
