@@ -216,10 +216,8 @@ struct nv_file *nv_file_missing(const char *name, uint64_t start, uint64_t len, 
 	return f;
 }
 
-void nv_file_close(struct nv_file *f)
+static void close_file(struct nv_file *f)
 {
-	if (!f)
-		return;
 	te_cufile_close(f->gpu);
 	if (f->fd >= 0)
 		close(f->fd);
@@ -263,13 +261,30 @@ static void put_inode(struct nv_inode *i)
 	free(i);
 }
 
-struct nv_file *nv_file_put(struct nv_file *f)
+void nv_file_put(struct nvmeof *t, struct nv_file *f)
 {
-	if (--f->refs)
-		return NULL;
+	if (!f || --f->refs)
+		return;
 	put_inode(f->inode);
 	f->inode = NULL;
-	return f;
+	if (t->ring)
+		nv_ring_remove_file(t->ring, f);
+	f->next = t->dead;
+	t->dead = f;
+}
+
+void nv_unlock(struct nvmeof *t)
+{
+	struct nv_file *dead = t->dead;
+
+	t->dead = NULL;
+	pthread_mutex_unlock(&t->lock);
+	while (dead) {
+		struct nv_file *next = dead->next;
+
+		close_file(dead);
+		dead = next;
+	}
 }
 
 /* ---- looking after it --------------------------------------------------------------------- */

@@ -191,31 +191,6 @@ static void nv_forget(struct te_transport *base, struct te_region *r)
 
 /* ---- files of a peer ---------------------------------------------------------------------- */
 
-static void close_files(struct nv_file *dead)
-{
-	while (dead) {
-		struct nv_file *next = dead->next;
-
-		nv_file_close(dead);
-		dead = next;
-	}
-}
-
-/* lock held. Those whose last reference goes are put in front of *dead. */
-static void put_files(struct nvmeof *t, struct nv_file **files, size_t n, struct nv_file **dead)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct nv_file *f = files[i] ? nv_file_put(files[i]) : NULL;
-
-		if (!f)
-			continue;
-		if (t->ring)
-			nv_ring_remove_file(t->ring, f);
-		f->next = *dead;
-		*dead = f;
-	}
-}
-
 static struct nv_file *open_here(const struct nvmeof *t, const struct te_desc *d, size_t i)
 {
 	const struct te_desc_buffer *b = &d->buffers[i];
@@ -280,8 +255,9 @@ static void inherit(const struct nv_peer *p, struct nv_file *f)
 
 	if (!old)
 		return;
-	f->slices = atomic_exchange(&old->slices, 0);
-	f->bytes = atomic_exchange(&old->bytes, 0);
+	f->slices = old->slices;
+	f->bytes = old->bytes;
+	old->slices = old->bytes = 0;
 }
 
 /* Opens what is missing in files. */
@@ -321,7 +297,6 @@ static int set_files(struct nvmeof *t, struct nv_peer *p, const struct te_desc *
 {
 	size_t n = d->nbuffers, nold = n;
 	struct nv_file **files = calloc(2 * n + 1, sizeof(struct nv_file *)), **old = files;
-	struct nv_file *dead = NULL;
 	int r;
 
 	if (!files)
@@ -341,10 +316,10 @@ static int set_files(struct nvmeof *t, struct nv_peer *p, const struct te_desc *
 		nold = p->nfiles;
 		enter_files(t, p, files, n);
 	}
-	put_files(t, old, nold, &dead);
-	pthread_mutex_unlock(&t->lock);
+	for (size_t i = 0; i < nold; i++)
+		nv_file_put(t, old[i]);
+	nv_unlock(t);
 	free(old);
-	close_files(dead);
 	return r;
 }
 
@@ -366,16 +341,15 @@ static void nv_peer_close(struct te_peer *base)
 {
 	struct nv_peer *p = peer_of(base), **at;
 	struct nvmeof *t = p->t;
-	struct nv_file *dead = NULL;
 
 	pthread_mutex_lock(&t->lock);
 	for (at = &t->peers; *at && *at != p; at = &(*at)->next)
 		;
 	if (*at)
 		*at = p->next;
-	put_files(t, p->files, p->nfiles, &dead);
-	pthread_mutex_unlock(&t->lock);
-	close_files(dead);
+	for (size_t i = 0; i < p->nfiles; i++)
+		nv_file_put(t, p->files[i]);
+	nv_unlock(t);
 	nv_queue_clear(p);
 	free(p->files);
 	free(p);
@@ -462,8 +436,8 @@ static bool nv_path(struct te_peer *base, size_t i, struct te_path *out)
 				   : "threads",
 			 f->refused ? "page cache (O_DIRECT refused)" : "O_DIRECT");
 		te_strlcpy(out->remote, f->path, sizeof(out->remote));
-		out->slices = atomic_load(&f->slices);
-		out->bytes = atomic_load(&f->bytes);
+		out->slices = f->slices;
+		out->bytes = f->bytes;
 	}
 	pthread_mutex_unlock(&t->lock);
 	return there;
@@ -474,7 +448,7 @@ static void nv_counters(struct te_transport *base, void *arg,
 				   uint64_t value))
 {
 	struct nvmeof *t = nvmeof_of(base);
-	uint64_t buffered, bounced, patched;
+	uint64_t buffered, bounced, patched, inflight = 0;
 
 	if (!atomic_load(&t->started))
 		return;
@@ -482,9 +456,11 @@ static void nv_counters(struct te_transport *base, void *arg,
 	buffered = t->buffered;
 	bounced = t->bounced;
 	patched = t->patched;
+	for (const struct nv_peer *p = t->peers; p; p = p->next)
+		inflight += p->inflight;
 	pthread_mutex_unlock(&t->lock);
 	cb(arg, "te_file_inflight", "Reads and writes of files that the kernel has", true,
-	   atomic_load(&t->inflight));
+	   inflight);
 	cb(arg, "te_file_buffered_total",
 	   "Reads and writes by the page cache: O_DIRECT was refused", false, buffered);
 	cb(arg, "te_file_bounced_total", "Reads and writes that were not aligned and were copied",

@@ -54,9 +54,9 @@ struct nv_file {
 	bool writable, device;
 	uint32_t align, mem_align; /* of offsets and lengths, of memory; 1 without O_DIRECT */
 	struct nv_inode *inode;	   /* ... to here */
-	_Atomic uint64_t slices, bytes;
 
 	/* lock */
+	uint64_t slices, bytes;
 	uint32_t refs;	      /* the peer's table, ios */
 	struct te_err err;    /* code != 0: nothing can be done with it */
 	int row, row_fd;      /* uring.c's: -1 none */
@@ -143,8 +143,7 @@ struct nvmeof {
 	pthread_t thread;
 	bool has_thread;
 	_Atomic bool stop, asleep;
-	_Atomic uint32_t inflight; /* ios of all peers */
-	int wake;		   /* eventfd */
+	int wake; /* eventfd */
 	pthread_mutex_t start_lock;
 	_Atomic bool started; /* ring or pool, thread, queue are there */
 	char host[256];
@@ -185,13 +184,14 @@ static inline int nv_fd(const struct nv_io *io)
 /* Never NULL unless memory is out: what is wrong with it is in err. */
 struct nv_file *nv_file_open(const char *path, uint64_t start, uint64_t len);
 struct nv_file *nv_file_missing(const char *name, uint64_t start, uint64_t len, const char *why);
-void nv_file_close(struct nv_file *f);
 /* lock held. Has it been cut, replaced or mounted over since it was opened? Sets err. */
 void nv_file_look(struct nv_file *f);
 /* lock held, once: what others write of the same file counts for f. */
 void nv_file_share_inode(struct nvmeof *t, struct nv_file *f);
-/* lock held. NULL, or f when the last reference is gone: nv_file_close() it without the lock. */
-struct nv_file *nv_file_put(struct nv_file *f);
+/* lock held. With its last reference f is closed by nv_unlock(). NULL is fine. */
+void nv_file_put(struct nvmeof *t, struct nv_file *f);
+/* Gives up the lock, and closes files that nobody has any more. */
+void nv_unlock(struct nvmeof *t);
 
 /* ---- cut.c: lock held */
 /* Makes *io of the next bytes of s from `at` on: how many, 0 when bounce buffers are out, or a

@@ -19,7 +19,6 @@
 #define ALL_CUT (1ull << 63) /* no more will be made */
 #define STOPPED (1ull << 62) /* it is over: the kernel was told of what it has of it */
 #define EXPIRED (1ull << 61) /* its time is up: so was the program */
-#define FLAGS	(ALL_CUT | STOPPED | EXPIRED)
 
 /* ---- the queue: lock held ----------------------------------------------------------------- */
 
@@ -29,6 +28,12 @@ static void fail_slice(struct te_slice *s, int status, const struct te_err *why)
 		return;
 	s->status = status;
 	nv_note(nv_peer_of(s), why);
+}
+
+/* All of it was cut, and nothing of it is out. */
+static bool is_back(const struct te_slice *s)
+{
+	return (s->scratch & ~(STOPPED | EXPIRED)) == ALL_CUT;
 }
 
 /* The head needs no more ios. */
@@ -41,7 +46,7 @@ static void pop(struct nv_peer *p, struct nv_done *done)
 		p->tail = &p->head;
 	p->cursor = 0;
 	s->scratch |= ALL_CUT;
-	if (!(s->scratch & ~FLAGS))
+	if (is_back(s))
 		nv_done_add(done, s);
 }
 
@@ -105,7 +110,6 @@ static struct nv_io *take_io(struct nv_peer *p)
 	else
 		io = &p->ios[p->nios++];
 	p->inflight++;
-	atomic_fetch_add(&p->t->inflight, 1);
 	return io;
 }
 
@@ -116,7 +120,6 @@ static void give_io(struct nv_peer *p, struct nv_io *io)
 	io->next = p->free;
 	p->free = io;
 	p->inflight--;
-	atomic_fetch_sub(&p->t->inflight, 1);
 }
 
 /* The next io of the head; false: there is no room for it now. */
@@ -197,16 +200,6 @@ static void start_waiting(struct nvmeof *t, struct nv_inode *i)
 
 /* ---- what has come back: lock held -------------------------------------------------------- */
 
-/* Files whose last reference went are closed without the lock. */
-static void put_file(struct nvmeof *t, struct nv_file *f)
-{
-	f = nv_file_put(f);
-	if (!f)
-		return;
-	f->next = t->dead;
-	t->dead = f;
-}
-
 static void end_io(struct nvmeof *t, struct nv_io *io, struct nv_done *done)
 {
 	struct te_slice *s = io->slice;
@@ -222,14 +215,13 @@ static void end_io(struct nvmeof *t, struct nv_io *io, struct nv_done *done)
 	give_io(p, io);
 	heat(p);
 	s->scratch--;
-	if (!s->status)
-		atomic_fetch_add_explicit(&f->bytes, take, memory_order_relaxed);
-	if ((s->scratch & ~(STOPPED | EXPIRED)) == ALL_CUT) {
-		if (!s->status)
-			atomic_fetch_add_explicit(&f->slices, 1, memory_order_relaxed);
-		nv_done_add(done, s);
+	if (!s->status) {
+		f->bytes += take;
+		f->slices += is_back(s);
 	}
-	put_file(t, f);
+	if (is_back(s))
+		nv_done_add(done, s);
+	nv_file_put(t, f);
 }
 
 static void complete(struct nvmeof *t, struct nv_io *io, struct nv_done *done)
@@ -265,7 +257,6 @@ static void begin(struct nvmeof *t, struct nv_done *done)
 /* Unlocks. */
 static void end(struct nvmeof *t, struct nv_done *done)
 {
-	struct nv_file *dead;
 	struct nv_peer *p;
 
 	start_again(t);
@@ -276,18 +267,7 @@ static void end(struct nvmeof *t, struct nv_done *done)
 	}
 	if (t->ring)
 		nv_ring_flush(t->ring);
-	dead = t->dead;
-	t->dead = NULL;
-	if (t->ring)
-		for (struct nv_file *f = dead; f; f = f->next)
-			nv_ring_remove_file(t->ring, f);
-	pthread_mutex_unlock(&t->lock);
-	while (dead) {
-		struct nv_file *next = dead->next;
-
-		nv_file_close(dead);
-		dead = next;
-	}
+	nv_unlock(t);
 	nv_deliver(t, done);
 }
 
