@@ -69,6 +69,12 @@ static bool still_in_use(struct engine *e, const struct job *j)
 	return te_batch_drain(e->te, j->batch, 0) == -ETIMEDOUT;
 }
 
+static int unknown(uint64_t id, struct te_err *err)
+{
+	return te_fail(err, FAILED, "batch id %llu is unknown, or its end was told",
+		       (unsigned long long)id);
+}
+
 static int check(struct engine *e, uint64_t id, struct te_err *err)
 {
 	struct job *j = *place_of(e, id);
@@ -77,8 +83,7 @@ static int check(struct engine *e, uint64_t id, struct te_err *err)
 	PyThreadState *gil;
 
 	if (!j)
-		return te_fail(err, FAILED, "batch id %llu is unknown, or its end was told",
-			       (unsigned long long)id);
+		return unknown(id, err);
 	r = job_poll(e, j, 0, err);
 	if (r == 1 || (r < 0 && still_in_use(e, j)))
 		return RUNNING;
@@ -110,17 +115,12 @@ PyObject *flight_check(PyObject *self, PyObject *const *in, Py_ssize_t n, PyObje
 	return PyLong_FromLong(r);
 }
 
-/* 0 or negative errno; *raised: an exception is set. */
-static int wait_for(struct engine *e, uint64_t id, struct te_err *err, bool *raised)
+/* Out of the table already. 0 or negative errno; *raised: an exception is set. */
+static int wait_for(struct engine *e, struct job *j, struct te_err *err, bool *raised)
 {
-	struct job *j = take_out(e, id);
 	bool quiet = true;
-	int r;
+	int r = run_wait(e, j, err, &quiet, raised);
 
-	if (!j)
-		return te_fail(err, -EINVAL, "batch id %llu is unknown, or its end was told",
-			       (unsigned long long)id);
-	r = run_wait(e, j, err, &quiet, raised);
 	if (*raised)
 		put_in(e, j);
 	else
@@ -128,6 +128,7 @@ static int wait_for(struct engine *e, uint64_t id, struct te_err *err, bool *rai
 	return r;
 }
 
+/* One that failed does not end it, one that is unknown does: range(1 << 60) is a list of such. */
 static int wait_for_all(struct engine *e, PyObject *ids, Py_ssize_t n, bool *raised)
 {
 	struct te_err err = { 0 };
@@ -135,14 +136,22 @@ static int wait_for_all(struct engine *e, PyObject *ids, Py_ssize_t n, bool *rai
 
 	for (Py_ssize_t i = 0; i < n && !*raised; i++) {
 		PyObject *item = PySequence_GetItem(ids, i);
+		struct job *j;
 		uint64_t id = 0;
 
 		*raised = !item || !arg_u64(item, "batch_ids", &id);
 		Py_XDECREF(item);
-		if (*raised || !wait_for(e, id, &err, raised) || *raised)
+		if (*raised)
+			break;
+		j = take_out(e, id);
+		if (!j)
+			unknown(id, &err);
+		else if (!wait_for(e, j, &err, raised) || *raised)
 			continue;
 		te_warn("get_batch_transfer_status: %s", err.msg);
 		bad = FAILED;
+		if (!j)
+			break;
 	}
 	return bad;
 }

@@ -168,7 +168,8 @@ FAST("get_batch_transfer_status", flight_wait,
 "get_batch_transfer_status($self, batch_ids)\n--\n\n"
 "Wait until all of a list of ids have ended. They are unknown afterwards.\n"
 "\n"
-"Returns 0 when all have succeeded, -1 when one has failed, timed out, or is unknown."),
+"Returns 0 when all have succeeded, -1 when one has failed, timed out, or is unknown. An unknown\n"
+"one ends the wait: the ids after it stay as they are."),
 
 FAST("write_bytes_to_buffer", managed_write,
 "write_bytes_to_buffer($self, dest_address, src_ptr, length)\n--\n\n"

@@ -240,6 +240,11 @@ class Api(lib.TestCase):
         self.assertTrue(all(i >= 1 for i in ids))
         self.assertEqual(a.get_batch_transfer_status(ids), 0)
         self.assertEqual(a.get_batch_transfer_status(batch_ids=ids[:1]), -1)
+        # What is unknown ends the wait: not 2^60 warnings, and what comes after it is not told yet.
+        later = a.batch_transfer_async_write(self.name, parts[::-1], at, lens)
+        self.assertEqual(a.get_batch_transfer_status(range(1 << 61, 1 << 62)), -1)
+        self.assertEqual(a.get_batch_transfer_status([ids[0], later]), -1)
+        self.assertEqual(a.get_batch_transfer_status([later]), 0)
         batch = a.batch_transfer_async(self.name, sinks, at, lens, TransferOpcode.READ)
         self.assertEqual(self.end(batch), 1)
         self.assertEqual(sinks, parts[::-1])
