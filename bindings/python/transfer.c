@@ -19,135 +19,148 @@ enum { TARGET, BUFFERS, ADDRESSES, LENGTHS, OPCODE, NOTIFY };
 
 enum how { SYNC, SUBMIT, SUBMIT_OR_ZERO };
 
-static PyObject *run(PyObject *self, const struct call *c, enum how how)
+struct method {
+	enum { READ = TE_READ, WRITE = TE_WRITE, ASKED } direction; /* ASKED: an argument */
+	bool many;
+	enum how how;
+	struct args args;
+};
+
+static PyObject *run(PyObject *self, const struct method *m, PyObject *const *in, Py_ssize_t n,
+		     PyObject *kw)
 {
+	struct call c = { .name = m->args.call, .op = (enum te_op)m->direction, .many = m->many };
 	struct engine *e = (struct engine *)self;
-
-	return how == SYNC ? run_sync(e, c) : run_async(e, c, how == SUBMIT_OR_ZERO);
-}
-
-/* The direction is in the name. */
-static PyObject *named(PyObject *self, const struct args *a, PyObject *const *in, Py_ssize_t n,
-		       PyObject *kw, enum te_op op, bool many, enum how how)
-{
 	PyObject *out[ARGS_MAX];
 
-	if (!args_read(a, in, n, kw, out))
+	if (!args_read(&m->args, in, n, kw, out))
 		return NULL;
-	return run(self,
-		   &(struct call){ .name = a->call,
-				   .target = out[TARGET],
-				   .buffers = out[BUFFERS],
-				   .addresses = out[ADDRESSES],
-				   .lengths = out[LENGTHS],
-				   .op = op,
-				   .many = many },
-		   how);
-}
-
-/* The direction is an argument. */
-static PyObject *general(PyObject *self, const struct args *a, PyObject *const *in, Py_ssize_t n,
-			 PyObject *kw, bool many, enum how how)
-{
-	struct call c = { .name = a->call, .many = many };
-	PyObject *out[ARGS_MAX];
-
-	if (!args_read(a, in, n, kw, out) ||
-	    !transfer_op((struct engine *)self, out[OPCODE], &c.op))
-		return NULL;
+	if (m->direction == ASKED) {
+		if (!transfer_op(e, out[OPCODE], &c.op))
+			return NULL;
+		c.notify = out[NOTIFY];
+	}
 	c.target = out[TARGET];
 	c.buffers = out[BUFFERS];
 	c.addresses = out[ADDRESSES];
 	c.lengths = out[LENGTHS];
-	c.notify = out[NOTIFY];
-	return run(self, &c, how);
+	return m->how == SYNC ? run_sync(e, &c) : run_async(e, &c, m->how == SUBMIT_OR_ZERO);
 }
 
 /* ---- one request -------------------------------------------------------------------------- */
 
 PyObject *transfer_sync(PyObject *self, PyObject *const *in, Py_ssize_t n, PyObject *kw)
 {
-	static const struct args a = { "transfer_sync",
-				       5,
-				       { ONE, "opcode", "notify", "transport_hint" } };
+	static const struct method m = {
+		ASKED,
+		false,
+		SYNC,
+		{ "transfer_sync", 5, { ONE, "opcode", "notify", "transport_hint" } }
+	};
 
-	return general(self, &a, in, n, kw, false, SYNC);
+	return run(self, &m, in, n, kw);
 }
 
 PyObject *transfer_sync_read(PyObject *self, PyObject *const *in, Py_ssize_t n, PyObject *kw)
 {
-	static const struct args a = { "transfer_sync_read", 4, { ONE, "transport_hint" } };
+	static const struct method m = {
+		READ, false, SYNC, { "transfer_sync_read", 4, { ONE, "transport_hint" } }
+	};
 
-	return named(self, &a, in, n, kw, TE_READ, false, SYNC);
+	return run(self, &m, in, n, kw);
 }
 
 PyObject *transfer_sync_write(PyObject *self, PyObject *const *in, Py_ssize_t n, PyObject *kw)
 {
-	static const struct args a = { "transfer_sync_write", 4, { ONE, "transport_hint" } };
+	static const struct method m = {
+		WRITE, false, SYNC, { "transfer_sync_write", 4, { ONE, "transport_hint" } }
+	};
 
-	return named(self, &a, in, n, kw, TE_WRITE, false, SYNC);
+	return run(self, &m, in, n, kw);
 }
 
 PyObject *transfer_submit_read(PyObject *self, PyObject *const *in, Py_ssize_t n, PyObject *kw)
 {
-	static const struct args a = { "transfer_submit_read", 4, { ONE, "transport_hint" } };
+	static const struct method m = {
+		READ, false, SUBMIT, { "transfer_submit_read", 4, { ONE, "transport_hint" } }
+	};
 
-	return named(self, &a, in, n, kw, TE_READ, false, SUBMIT);
+	return run(self, &m, in, n, kw);
 }
 
 PyObject *transfer_submit_write(PyObject *self, PyObject *const *in, Py_ssize_t n, PyObject *kw)
 {
-	static const struct args a = { "transfer_submit_write", 4, { ONE, "transport_hint" } };
+	static const struct method m = {
+		WRITE, false, SUBMIT, { "transfer_submit_write", 4, { ONE, "transport_hint" } }
+	};
 
-	return named(self, &a, in, n, kw, TE_WRITE, false, SUBMIT);
+	return run(self, &m, in, n, kw);
 }
 
 /* ---- several ------------------------------------------------------------------------------ */
 
 PyObject *batch_sync(PyObject *self, PyObject *const *in, Py_ssize_t n, PyObject *kw)
 {
-	static const struct args a = { "batch_transfer_sync",
-				       5,
-				       { MANY, "opcode", "notify", "transport_hint" } };
+	static const struct method m = {
+		ASKED,
+		true,
+		SYNC,
+		{ "batch_transfer_sync", 5, { MANY, "opcode", "notify", "transport_hint" } }
+	};
 
-	return general(self, &a, in, n, kw, true, SYNC);
+	return run(self, &m, in, n, kw);
 }
 
 PyObject *batch_sync_read(PyObject *self, PyObject *const *in, Py_ssize_t n, PyObject *kw)
 {
-	static const struct args a = { "batch_transfer_sync_read", 4, { MANY, "transport_hint" } };
+	static const struct method m = {
+		READ, true, SYNC, { "batch_transfer_sync_read", 4, { MANY, "transport_hint" } }
+	};
 
-	return named(self, &a, in, n, kw, TE_READ, true, SYNC);
+	return run(self, &m, in, n, kw);
 }
 
 PyObject *batch_sync_write(PyObject *self, PyObject *const *in, Py_ssize_t n, PyObject *kw)
 {
-	static const struct args a = { "batch_transfer_sync_write", 4, { MANY, "transport_hint" } };
+	static const struct method m = {
+		WRITE, true, SYNC, { "batch_transfer_sync_write", 4, { MANY, "transport_hint" } }
+	};
 
-	return named(self, &a, in, n, kw, TE_WRITE, true, SYNC);
+	return run(self, &m, in, n, kw);
 }
 
 PyObject *batch_async(PyObject *self, PyObject *const *in, Py_ssize_t n, PyObject *kw)
 {
-	static const struct args a = { "batch_transfer_async",
-				       5,
-				       { MANY, "opcode", "notify", "transport_hint" } };
+	static const struct method m = {
+		ASKED,
+		true,
+		SUBMIT_OR_ZERO,
+		{ "batch_transfer_async", 5, { MANY, "opcode", "notify", "transport_hint" } }
+	};
 
-	return general(self, &a, in, n, kw, true, SUBMIT_OR_ZERO);
+	return run(self, &m, in, n, kw);
 }
 
 PyObject *batch_async_read(PyObject *self, PyObject *const *in, Py_ssize_t n, PyObject *kw)
 {
-	static const struct args a = { "batch_transfer_async_read", 4, { MANY, "transport_hint" } };
+	static const struct method m = {
+		READ,
+		true,
+		SUBMIT_OR_ZERO,
+		{ "batch_transfer_async_read", 4, { MANY, "transport_hint" } }
+	};
 
-	return named(self, &a, in, n, kw, TE_READ, true, SUBMIT_OR_ZERO);
+	return run(self, &m, in, n, kw);
 }
 
 PyObject *batch_async_write(PyObject *self, PyObject *const *in, Py_ssize_t n, PyObject *kw)
 {
-	static const struct args a = { "batch_transfer_async_write",
-				       4,
-				       { MANY, "transport_hint" } };
+	static const struct method m = {
+		WRITE,
+		true,
+		SUBMIT_OR_ZERO,
+		{ "batch_transfer_async_write", 4, { MANY, "transport_hint" } }
+	};
 
-	return named(self, &a, in, n, kw, TE_WRITE, true, SUBMIT_OR_ZERO);
+	return run(self, &m, in, n, kw);
 }
