@@ -95,7 +95,7 @@ PyObject *managed_free(PyObject *self, PyObject *const *in, Py_ssize_t n, PyObje
 		return PyLong_FromLong(0);
 	te_warn("%s: %#llx+%llu %s", args.call, (unsigned long long)addr, (unsigned long long)len,
 		free_problem(r));
-	return PyLong_FromLong(r == -ENOENT ? TE_CODE_ADDRESS_NOT_REGISTERED : compat_code(r));
+	return PyLong_FromLong(compat_memory_code(r));
 }
 
 /* ---- bytes -------------------------------------------------------------------------------- */

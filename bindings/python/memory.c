@@ -54,17 +54,11 @@ void registrations_clear(struct engine *e)
 		registration_free(take_out(e, e->registrations->addr));
 }
 
-/* Unknown addresses are that, not a matter of the store. */
-static int code_of(int r)
-{
-	return r == -ENOENT ? TE_CODE_ADDRESS_NOT_REGISTERED : compat_code(r);
-}
-
 static PyObject *result(int r, const char *call, const struct te_err *err)
 {
 	if (r < 0)
 		te_warn("%s: %s", call, err->msg);
-	return PyLong_FromLong(code_of(r));
+	return PyLong_FromLong(compat_memory_code(r));
 }
 
 /* ---- registering -------------------------------------------------------------------------- */

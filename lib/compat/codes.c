@@ -48,6 +48,11 @@ int compat_code(int r)
 	return TE_CODE_ENDPOINT;
 }
 
+int compat_memory_code(int r)
+{
+	return r == -ENOENT ? TE_CODE_ADDRESS_NOT_REGISTERED : compat_code(r);
+}
+
 int compat_fail(int r, const char *call, const struct te_err *err)
 {
 	if (r < 0)

@@ -41,6 +41,8 @@ transfer_engine_t compat_handle_new(struct compat_engine *e);
 /* The engine, which stays until compat_put(); NULL: stale, invented, or it could not be opened again. */
 struct compat_engine *compat_get(transfer_engine_t h);
 void compat_put(transfer_engine_t h);
+/* 0, or TE_CODE_INVALID_ARGUMENT where compat_get() finds no engine. */
+int compat_check(transfer_engine_t h);
 /* The same for who changes the engine: alone, and its te may be NULL. */
 struct compat_engine *compat_get_alone(transfer_engine_t h);
 void compat_put_alone(transfer_engine_t h);
@@ -49,10 +51,16 @@ void compat_handle_free(transfer_engine_t h, void (*destroy)(struct compat_engin
 /* Handles of all engines, one after the other from *at = 0 on; NULL: no more. Waits for those that are being freed. */
 transfer_engine_t compat_next(unsigned *at);
 
+/* ---- segments.c: what is registered, the last one first */
+int compat_register(struct compat_engine *e, const struct compat_buffer *list, struct te_err *err);
+void compat_buffers_free(struct compat_buffer *list);
+
 /* ---- codes.c */
 /* TE_CODE_* of a negative errno; 0 of what is not negative. */
 int compat_code(int r);
-/* The same, and the reason goes to the log. */
+/* The same of what was asked of an address: there -ENOENT is not about the store. */
+int compat_memory_code(int r);
+/* compat_code(), and the reason goes to the log. */
 int compat_fail(int r, const char *call, const struct te_err *err);
 
 #endif

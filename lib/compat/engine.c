@@ -26,13 +26,7 @@ static int open_engine(struct compat_engine *e, unsigned rpc_port, struct te_err
 static void engine_free(struct compat_engine *e)
 {
 	te_engine_close(e->te);
-	while (e->buffers) {
-		struct compat_buffer *next = e->buffers->next;
-
-		free(e->buffers->location);
-		free(e->buffers);
-		e->buffers = next;
-	}
+	compat_buffers_free(e->buffers);
 	free(e->open);
 	free(e->conn);
 	free(e->name);
@@ -91,10 +85,7 @@ void destroyTransferEngine(transfer_engine_t h)
 
 int discoverTopology(transfer_engine_t h)
 {
-	if (!compat_get(h))
-		return TE_CODE_INVALID_ARGUMENT;
-	compat_put(h);
-	return 0;
+	return compat_check(h);
 }
 
 int getLocalIpAndPort(transfer_engine_t h, char *buf, size_t len)
@@ -116,28 +107,6 @@ int getLocalIpAndPort(transfer_engine_t h, char *buf, size_t len)
 
 /* ---- transports --------------------------------------------------------------------------- */
 
-/* What was registered, in the order in which it was: peers count on it. */
-static int register_again(struct compat_engine *e, struct te_err *err)
-{
-	struct te_buffer *v;
-	size_t n = 0, i;
-	int r;
-
-	for (const struct compat_buffer *b = e->buffers; b; b = b->next)
-		n++;
-	i = n;
-	if (!n)
-		return 0;
-	v = calloc(n, sizeof(*v));
-	if (!v)
-		return te_fail(err, -ENOMEM, "out of memory");
-	for (const struct compat_buffer *b = e->buffers; b; b = b->next)
-		v[--i] = (struct te_buffer){ b->addr, b->len, b->location, b->remote };
-	r = te_register_batch(e->te, v, n, err);
-	free(v);
-	return r;
-}
-
 /* On the port where peers know us. */
 static int open_again(struct compat_engine *e, unsigned rpc_port, struct te_err *err)
 {
@@ -147,7 +116,8 @@ static int open_again(struct compat_engine *e, unsigned rpc_port, struct te_err 
 		e->te = NULL;
 		return r;
 	}
-	r = register_again(e, err);
+	/* In the order in which it was: peers count on it. */
+	r = compat_register(e, e->buffers, err);
 	if (r) {
 		te_engine_close(e->te);
 		e->te = NULL;
@@ -239,7 +209,7 @@ transport_t installTransport(transfer_engine_t h, const char *proto, void **args
 
 int uninstallTransport(transfer_engine_t h, const char *proto)
 {
-	int r = discoverTopology(h); /* is it an engine? */
+	int r = compat_check(h);
 
 	return r ? r : find_transport(proto) ? 0 : TE_CODE_INVALID_ARGUMENT;
 }

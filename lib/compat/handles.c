@@ -84,6 +84,14 @@ void compat_put(transfer_engine_t h)
 	leave(slot_of(h));
 }
 
+int compat_check(transfer_engine_t h)
+{
+	if (!compat_get(h))
+		return TE_CODE_INVALID_ARGUMENT;
+	compat_put(h);
+	return 0;
+}
+
 /* ---- alone -------------------------------------------------------------------------------- */
 
 struct compat_engine *compat_get_alone(transfer_engine_t h)

@@ -93,7 +93,7 @@ int showLinks(transfer_engine_t h, char *buf, size_t len, int json)
 	struct te_topo *t;
 	struct te_err err;
 	char *text;
-	int r = discoverTopology(h); /* is it an engine? */
+	int r = compat_check(h);
 
 	if (r || !buf || !len)
 		return TE_CODE_INVALID_ARGUMENT;

@@ -96,25 +96,16 @@ int closeSegment(transfer_engine_t h, segment_id_t id)
 	return compat_code(r);
 }
 
-/* Nothing to be done but to know the engine. */
-static int check(transfer_engine_t h)
-{
-	if (!compat_get(h))
-		return TE_CODE_INVALID_ARGUMENT;
-	compat_put(h);
-	return 0;
-}
-
 int warmupEfaSegment(transfer_engine_t h, const char *name)
 {
 	(void)name;
-	return check(h);
+	return compat_check(h);
 }
 
 int removeLocalSegment(transfer_engine_t h, const char *name)
 {
 	(void)name; /* what is cached is fetched again when it turns out to be stale */
-	return check(h);
+	return compat_check(h);
 }
 
 int syncSegmentCache(transfer_engine_t h)
@@ -167,7 +158,7 @@ int getSegmentBuffers(transfer_engine_t h, segment_id_t id, buffer_entry_t *buff
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-static void free_buffers(struct compat_buffer *list)
+void compat_buffers_free(struct compat_buffer *list)
 {
 	while (list) {
 		struct compat_buffer *next = list->next;
@@ -200,20 +191,25 @@ static struct compat_buffer *plan(const struct buffer_entry *b, size_t n, const 
 	}
 	return list;
 no_memory:
-	free_buffers(list);
+	compat_buffers_free(list);
 	return NULL;
 }
 
-static int do_register(struct compat_engine *e, const struct buffer_entry *b, size_t n,
-		       const char *location, bool remote, struct te_err *err)
+int compat_register(struct compat_engine *e, const struct compat_buffer *list, struct te_err *err)
 {
-	struct te_buffer *v = calloc(n, sizeof(*v));
+	struct te_buffer *v;
+	size_t n = 0;
 	int r;
 
+	for (const struct compat_buffer *b = list; b; b = b->next)
+		n++;
+	if (!n)
+		return 0;
+	v = calloc(n, sizeof(*v));
 	if (!v)
 		return te_fail(err, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++)
-		v[i] = (struct te_buffer){ b[i].addr, b[i].length, location, remote };
+	for (size_t i = n; list; list = list->next)
+		v[--i] = (struct te_buffer){ list->addr, list->len, list->location, list->remote };
 	r = te_register_batch(e->te, v, n, err);
 	free(v);
 	return r;
@@ -230,11 +226,9 @@ static int register_all(transfer_engine_t h, const struct buffer_entry *b, size_
 	if (!e)
 		return TE_CODE_INVALID_ARGUMENT;
 	list = n ? plan(b, n, location, remote) : NULL;
-	r = !n	   ? 0
-	    : list ? do_register(e, b, n, location, remote, &err)
-		   : te_fail(&err, -ENOMEM, "out of memory");
+	r = n && !list ? te_fail(&err, -ENOMEM, "out of memory") : compat_register(e, list, &err);
 	if (r) {
-		free_buffers(list);
+		compat_buffers_free(list);
 	} else if (list) {
 		for (last = list; last->next; last = last->next)
 			;
@@ -276,7 +270,7 @@ static void forget(struct compat_engine *e, const void *addr)
 		found->next = NULL;
 	}
 	pthread_mutex_unlock(&e->lock);
-	free_buffers(found);
+	compat_buffers_free(found);
 }
 
 static int unregister_all(transfer_engine_t h, void *const *addrs, size_t n, const char *call)
@@ -291,11 +285,9 @@ static int unregister_all(transfer_engine_t h, void *const *addrs, size_t n, con
 	for (size_t i = 0; !r && i < n; i++)
 		forget(e, addrs[i]);
 	compat_put(h);
-	if (r == -ENOENT) {
+	if (r)
 		te_warn("%s: %s", call, err.msg);
-		return TE_CODE_ADDRESS_NOT_REGISTERED;
-	}
-	return r ? compat_fail(r, call, &err) : 0;
+	return compat_memory_code(r);
 }
 
 int unregisterLocalMemory(transfer_engine_t h, void *addr)

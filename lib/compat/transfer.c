@@ -26,15 +26,7 @@ _Static_assert(STATUS_WAITING == TE_WAITING && STATUS_PENDING == TE_PENDING &&
 		       STATUS_COMPLETED == TE_COMPLETED && STATUS_TIMEOUT == TE_TIMEOUT &&
 		       STATUS_FAILED == TE_FAILED,
 	       "states");
-/* What programs and the bindings of other languages have compiled in. */
-_Static_assert(sizeof(struct transfer_request) == 40 && sizeof(struct transfer_status) == 16 &&
-		       offsetof(struct transfer_status, transferred_bytes) == 8 &&
-		       sizeof(struct buffer_entry) == 16 && sizeof(struct notify_msg) == 16 &&
-		       sizeof(struct nic_load_stat) == 80 &&
-		       offsetof(struct nic_load_stat, inflight_bytes) == 64 &&
-		       sizeof(struct segment_desc) == 48 &&
-		       offsetof(struct segment_desc, desc_) == 8,
-	       "layouts");
+/* tests/bindings/c/layout.c has what programs and other languages have compiled in. */
 
 batch_id_t allocateBatchID(transfer_engine_t h, size_t capacity)
 {
@@ -54,40 +46,36 @@ batch_id_t allocateBatchID(transfer_engine_t h, size_t capacity)
 	return id;
 }
 
-int submitTransfer(transfer_engine_t h, batch_id_t batch, struct transfer_request *requests,
-		   size_t n)
+/* msg: NULL for none. */
+static int submit(transfer_engine_t h, batch_id_t batch, const void *requests, size_t n,
+		  const notify_msg_t *msg, const char *call)
 {
 	struct compat_engine *e = compat_get(h);
 	struct te_err err;
 	int r;
 
-	if (!e || (n && !requests)) {
-		if (e)
-			compat_put(h);
+	if (!e)
 		return TE_CODE_INVALID_ARGUMENT;
-	}
-	r = te_batch_submit(e->te, batch, (const struct te_request *)(const void *)requests, n,
-			    &err);
+	if (n && !requests)
+		r = te_fail(&err, -EINVAL, "%zu requests at NULL", n);
+	else if (msg)
+		r = te_batch_submit_notify(e->te, batch, requests, n, msg->name, msg->msg, &err);
+	else
+		r = te_batch_submit(e->te, batch, requests, n, &err);
 	compat_put(h);
-	return r ? compat_fail(r, "submitTransfer", &err) : 0;
+	return r ? compat_fail(r, call, &err) : 0;
+}
+
+int submitTransfer(transfer_engine_t h, batch_id_t batch, struct transfer_request *requests,
+		   size_t n)
+{
+	return submit(h, batch, requests, n, NULL, "submitTransfer");
 }
 
 int submitTransferWithNotify(transfer_engine_t h, batch_id_t batch,
 			     struct transfer_request *requests, size_t n, notify_msg_t msg)
 {
-	struct compat_engine *e = compat_get(h);
-	struct te_err err;
-	int r;
-
-	if (!e || !requests) {
-		if (e)
-			compat_put(h);
-		return TE_CODE_INVALID_ARGUMENT;
-	}
-	r = te_batch_submit_notify(e->te, batch, (const struct te_request *)(const void *)requests,
-				   n, msg.name, msg.msg, &err);
-	compat_put(h);
-	return r ? compat_fail(r, "submitTransferWithNotify", &err) : 0;
+	return submit(h, batch, requests, n, &msg, "submitTransferWithNotify");
 }
 
 int getTransferStatus(transfer_engine_t h, batch_id_t batch, size_t task,
@@ -165,12 +153,8 @@ int genNotifyInEngine(transfer_engine_t h, uint64_t target_id, notify_msg_t msg)
 
 int getNicLoadStats(transfer_engine_t h, nic_load_stat_t *stats, size_t *count)
 {
-	bool known = compat_get(h);
-
 	(void)stats;
-	if (known)
-		compat_put(h);
-	if (!known || !count)
+	if (compat_check(h) || !count)
 		return TE_CODE_INVALID_ARGUMENT;
 	*count = 0;
 	return 0;

@@ -94,11 +94,14 @@ static void requests(transfer_engine_t e)
 	struct transfer_request q = { OPCODE_WRITE, memory + 16384, own,
 				      (uint64_t)(uintptr_t)memory, 64 };
 	batch_id_t batch = allocateBatchID(e, 2);
+	notify_msg_t msg = { "a", "b" };
 	struct transfer_status s;
 
 	ok(allocateBatchID(e, 0) == INVALID_BATCH && allocateBatchID(e, SIZE_MAX) == INVALID_BATCH,
 	   "capacities");
 	ok(batch < INT64_MAX && submitTransfer(e, batch, NULL, 1) == TE_CODE_INVALID_ARGUMENT &&
+		   submitTransferWithNotify(e, batch, NULL, 1, msg) == TE_CODE_INVALID_ARGUMENT &&
+		   submitTransferWithNotify(e, batch, &q, 0, msg) == TE_CODE_INVALID_ARGUMENT &&
 		   submitTransfer(e, batch + (1 << 24), &q, 1) == TE_CODE_INVALID_ARGUMENT,
 	   "no requests, an invented batch");
 	q.opcode = 7;
