@@ -15,6 +15,11 @@ san_flags() {
 	esac
 }
 
+# The names of the functions that a header of ours declares.
+declared() {
+	gcc -E -P -x c "$1" | tr '\n' ' ' | grep -oE '\b[a-z][A-Za-z]+ ?\([a-z]' | grep -oE '^[A-Za-z]+' | sort -u
+}
+
 # tap PROGRAM ARG...: it exits 0, every line of its TAP is ok, and the plan is kept.
 tap() {
 	run timeout $((60 * SLOW)) "$@"
