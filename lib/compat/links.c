@@ -3,61 +3,49 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/util.h"
 #include "compat/compat.h"
 #include "te_topo.h"
 
-static void quoted(FILE *f, const char *s)
+static json_t *nic_json(const struct te_topo_nic *n)
 {
-	putc('"', f);
-	for (; *s; s++)
-		if (*s == '"' || *s == '\\' || (unsigned char)*s < ' ')
-			fprintf(f, "\\u%04x", (unsigned char)*s);
-		else
-			putc(*s, f);
-	putc('"', f);
+	return json_pack("{s:o, s:i, s:s, s:i, s:i, s:f, s:s}", "device", te_json_text(n->name),
+			 "numa", n->numa_node, "gid", n->gid, "gid_index", n->gid_index, "port",
+			 (int)n->port, "speed_gbps", n->gbps, "source",
+			 n->present ? "verbs" : "matrix");
 }
 
-/* printf would write a comma where the program's locale has one. */
-static void speed(FILE *f, double gbps)
+/* malloc'ed; NULL when memory is out. */
+static char *as_json(const struct te_topo *t)
 {
-	unsigned tenths = (unsigned)(gbps * 10 + 0.5);
-
-	fprintf(f, "%u.%u", tenths / 10, tenths % 10);
-}
-
-static void nic_json(FILE *f, const struct te_topo_nic *n)
-{
-	fputs("{\"device\":", f);
-	quoted(f, n->name);
-	fprintf(f, ",\"numa\":%d,\"gid\":", n->numa_node);
-	quoted(f, n->gid);
-	fprintf(f, ",\"gid_index\":%d,\"port\":%u,\"speed_gbps\":", n->gid_index, n->port);
-	speed(f, n->gbps);
-	fputs(",\"source\":", f);
-	quoted(f, n->present ? "verbs" : "matrix");
-	putc('}', f);
-}
-
-static void as_json(FILE *f, const struct te_topo *t)
-{
+	json_t *list = json_array(), *topology = NULL, *root;
+	const char *matrix = te_topo_json(t);
 	const struct te_topo_nic *nics;
 	size_t n = te_topo_nics(t, &nics);
+	struct te_err err;
+	char *text = NULL;
 
-	fputs("{\"local_nics\":[", f);
-	for (size_t i = 0; i < n; i++) {
-		if (i)
-			putc(',', f);
-		nic_json(f, &nics[i]);
-	}
-	fprintf(f, "],\"topology\":%s}", te_topo_json(t));
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, nic_json(&nics[i]));
+	te_json_parse(matrix, strlen(matrix), &topology, &err);
+	/* It takes both, and fails where one is NULL. */
+	root = json_pack("{s:o, s:o}", "local_nics", list, "topology", topology);
+	if (root && json_array_size(list) == n)
+		text = te_json_format(root);
+	json_decref(root);
+	return text;
 }
 
-static void as_text(FILE *f, const struct te_topo *t)
+static char *as_text(const struct te_topo *t)
 {
 	const struct te_topo_nic *nics;
-	size_t n = te_topo_nics(t, &nics);
+	size_t n = te_topo_nics(t, &nics), size;
+	char *text = NULL;
+	FILE *f = open_memstream(&text, &size);
 
+	if (!f)
+		return NULL;
 	if (!n)
 		fputs("no RDMA NICs\n", f);
 	for (size_t i = 0; i < n; i++)
@@ -65,26 +53,10 @@ static void as_text(FILE *f, const struct te_topo *t)
 			nics[i].numa_node, nics[i].port, nics[i].gbps, nics[i].gid_index,
 			nics[i].gid);
 	fprintf(f, "topology %s\n", te_topo_json(t));
-}
-
-/* malloc'ed; NULL when memory is out. */
-static char *describe(const struct te_topo *t, int json)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *f = open_memstream(&text, &size);
-
-	if (!f)
-		return NULL;
-	if (json)
-		as_json(f, t);
-	else
-		as_text(f, t);
-	if (fclose(f)) {
-		free(text);
-		return NULL;
-	}
-	return text;
+	if (!fclose(f))
+		return text;
+	free(text);
+	return NULL;
 }
 
 int showLinks(transfer_engine_t h, char *buf, size_t len, int json)
@@ -101,7 +73,7 @@ int showLinks(transfer_engine_t h, char *buf, size_t len, int json)
 	r = te_topo_open_host(&conf, &t, &err);
 	if (r)
 		return compat_fail(r, "showLinks", &err);
-	text = describe(t, json);
+	text = json ? as_json(t) : as_text(t);
 	te_topo_close(t);
 	if (!text)
 		return TE_CODE_MEMORY;
