@@ -128,7 +128,7 @@ int te_batch_alloc(struct te_engine *e, size_t capacity, uint64_t *id, struct te
 
 bool te_batches_clear(struct te_engine *e)
 {
-	uint64_t until = te_now() + (uint64_t)((e->conf.transfer_timeout_s + 5) * 1e9);
+	uint64_t until = te_now() + (uint64_t)((e->conf.transfer_timeout_s + TE_CLOSE_S) * 1e9);
 
 	for (size_t i = 0; i < e->nslots; i++)
 		if (e->slots[i].batch &&

@@ -430,9 +430,8 @@ void te_engine_close(struct te_engine *e)
 	abort_all(e);
 	if (!te_batches_clear(e)) {
 		te_log(TE_LOG_ERROR,
-		       "engine '%s': the kernel still has transfers of it: their memory must not "
-		       "be "
-		       "used again, and the engine's is left as it is",
+		       "engine '%s': the kernel still has transfers of it: their memory must "
+		       "not be used again, and the engine's is left as it is",
 		       e->name);
 		return;
 	}

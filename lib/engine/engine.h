@@ -15,6 +15,7 @@ enum {
 	TE_MAX_TRANSPORTS = 8,
 	TE_MAX_SEGMENTS = 1 << 16,
 	TE_NOTIFY_QUEUE = 4096,
+	TE_CLOSE_S = 5, /* beyond the last time-out, until what is still out is left to the kernel */
 };
 
 /* A registered target range of a descriptor; sorted by addr in te_seg.ranges. */

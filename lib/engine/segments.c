@@ -7,7 +7,6 @@
 
 /* te_seg.inflight: bit 0 says that te_segment_close() waits, the rest counts. */
 enum { SEG_CLOSING = 1, SEG_ONE = 2 };
-enum { CLOSE_S = 5 }; /* beyond the last time-out */
 
 /* ---- the table ---------------------------------------------------------------------------- */
 
@@ -237,7 +236,7 @@ void te_seg_release(struct te_seg *seg, uint32_t count)
 /* false: some are not back long after their time-out. */
 static bool wait_idle(struct te_seg *seg)
 {
-	uint64_t until = MAX(te_now(), atomic_load(&seg->latest)) + CLOSE_S * TE_NSEC_PER_SEC;
+	uint64_t until = MAX(te_now(), atomic_load(&seg->latest)) + TE_CLOSE_S * TE_NSEC_PER_SEC;
 	uint32_t seen = atomic_fetch_or(&seg->inflight, SEG_CLOSING) | SEG_CLOSING;
 
 	while (seen != SEG_CLOSING) {

@@ -424,7 +424,7 @@ static void no_farewell(void)
 	rig_open(&g, &one_here, &one_there);
 	ready(&g, g.p->rails, 0);
 	g.t.byes = UINT16_MAX;
-	g.t.reaper_wake = -1;
+	g.t.reaper.wake = -1;
 	g.eps[0]->te = true;
 	for (size_t i = 0; i < PEERS; i++) {
 		rails[i].peer = &peers[i];

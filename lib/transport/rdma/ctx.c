@@ -33,6 +33,7 @@ static int read_limits(struct rdma_ctx *c, struct te_err *err)
 			       strerror(abs(r)));
 	c->max_wr = (int)MIN(conf->max_wr, (int64_t)a.max_qp_wr);
 	c->max_sge = (int)MIN(conf->max_sge, (int64_t)a.max_sge);
+	c->max_cqe = MAX((int)MIN(conf->max_cqe, (int64_t)a.max_cqe), (int)CQE_MIN);
 	c->rd_atomic = MIN(16, a.max_qp_rd_atom);
 	c->init_rd_atomic = MIN(16, a.max_qp_init_rd_atom);
 	c->max_msg = p.max_msg_sz ? p.max_msg_sz : 1u << 30;
@@ -44,34 +45,29 @@ static int read_limits(struct rdma_ctx *c, struct te_err *err)
 	return 0;
 }
 
-static int make_cq(struct rdma_ctx *c, struct rdma_cq *q, unsigned vector, int cqe,
-		   struct te_err *err)
+static int make_cq(struct rdma_ctx *c, struct rdma_cq *q, unsigned vector, struct te_err *err)
 {
 	q->channel = ibv_create_comp_channel(c->verbs);
 	if (q->channel)
-		q->cq = ibv_create_cq(c->verbs, cqe, NULL, q->channel,
+		q->cq = ibv_create_cq(c->verbs, c->max_cqe, NULL, q->channel,
 				      (int)vector % c->verbs->num_comp_vectors);
 	if (!q->cq)
 		return te_fail(err, -errno, "device '%s': no completion queue of %d entries: %s",
-			       c->name, cqe, strerror(errno));
+			       c->name, c->max_cqe, strerror(errno));
 	if (fcntl(q->channel->fd, F_SETFL, O_NONBLOCK) < 0)
 		return te_fail(err, -errno, "device '%s': fcntl: %s", c->name, strerror(errno));
-	q->size = MIN(cqe, q->cq->cqe);
+	q->size = MIN(c->max_cqe, q->cq->cqe);
 	atomic_init(&q->room, q->size);
 	return 0;
 }
 
 static int make_cqs(struct rdma_ctx *c, struct te_err *err)
 {
-	struct ibv_device_attr a;
-	int cqe, r = 0;
+	int r = 0;
 
-	if (ibv_query_device(c->verbs, &a))
-		return te_fail(err, -EIO, "device '%s': cannot be queried", c->name);
-	cqe = MAX((int)MIN(c->t->base.env->conf->max_cqe, (int64_t)a.max_cqe), (int)CQE_MIN);
 	for (unsigned i = 0; i < c->ncqs && !r; i++) {
 		pthread_mutex_lock(&c->cqs[i].lock);
-		r = make_cq(c, &c->cqs[i], i, cqe, err);
+		r = make_cq(c, &c->cqs[i], i, err);
 		pthread_mutex_unlock(&c->cqs[i].lock);
 	}
 	return r;
@@ -169,8 +165,8 @@ void rdma_ctx_down(struct rdma_ctx *c, const char *why)
 	if (atomic_exchange(&c->active, false))
 		te_warn("%s; its transfers take other NICs", err.msg);
 	retire_all(c, &err);
-	if (c->t->nics_wake >= 0) /* it may come back */
-		eventfd_write(c->t->nics_wake, 1);
+	if (c->t->watcher.wake >= 0) /* it may come back */
+		eventfd_write(c->t->watcher.wake, 1);
 }
 
 void rdma_ctx_why(struct rdma_ctx *c, char *why, size_t size)

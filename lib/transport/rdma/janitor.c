@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "transport/rdma/rdma.h"
 
@@ -268,12 +267,12 @@ static bool tick(struct rdma *t)
 
 static void wait_for(struct rdma *t, int ms)
 {
-	struct pollfd fd = { .fd = t->wake, .events = POLLIN };
+	struct pollfd fd = { .fd = t->janitor.wake, .events = POLLIN };
 	eventfd_t count;
 
 	poll(&fd, 1, ms);
 	atomic_store(&t->asleep, false);
-	eventfd_read(t->wake, &count);
+	eventfd_read(t->janitor.wake, &count);
 }
 
 static void *janitor(void *arg)
@@ -281,7 +280,7 @@ static void *janitor(void *arg)
 	struct rdma *t = arg;
 	uint64_t idled = te_now();
 
-	while (!atomic_load(&t->stop)) {
+	while (!atomic_load(&t->janitor.stop)) {
 		bool busy = tick(t);
 		int rest = tend_idle(t, &idled);
 
@@ -297,29 +296,10 @@ static void *janitor(void *arg)
 void rdma_janitor_wake(struct rdma *t)
 {
 	if (atomic_load(&t->asleep) && atomic_exchange(&t->asleep, false))
-		eventfd_write(t->wake, 1);
+		eventfd_write(t->janitor.wake, 1);
 }
 
 int rdma_janitor_start(struct rdma *t, struct te_err *err)
 {
-	int r;
-
-	t->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (t->wake < 0)
-		return te_fail(err, -errno, "cannot make an eventfd: %s", strerror(errno));
-	r = te_thread_start(&t->janitor, "te-rdma-keep", janitor, t);
-	if (r)
-		return te_fail(err, r, "cannot start a thread: %s", strerror(-r));
-	t->has_janitor = true;
-	return 0;
-}
-
-void rdma_janitor_stop(struct rdma *t)
-{
-	if (!t->has_janitor)
-		return;
-	atomic_store(&t->stop, true);
-	eventfd_write(t->wake, 1);
-	pthread_join(t->janitor, NULL);
-	t->has_janitor = false;
+	return rdma_thread_start(t, &t->janitor, "te-rdma-keep", janitor, err);
 }

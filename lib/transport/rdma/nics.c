@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "transport/rdma/rdma.h"
 
@@ -134,7 +133,7 @@ static void wait_for(struct rdma *t, int ms)
 {
 	eventfd_t count;
 
-	t->nic_fds[0] = (struct pollfd){ .fd = t->nics_wake, .events = POLLIN };
+	t->nic_fds[0] = (struct pollfd){ .fd = t->watcher.wake, .events = POLLIN };
 	for (size_t i = 0; i < t->nctx; i++) {
 		const struct rdma_ctx *c = t->ctx[i];
 
@@ -143,7 +142,7 @@ static void wait_for(struct rdma *t, int ms)
 	}
 	poll(t->nic_fds, t->nctx + 1, ms);
 	if (t->nic_fds[0].revents & POLLIN)
-		eventfd_read(t->nics_wake, &count);
+		eventfd_read(t->watcher.wake, &count);
 	for (size_t i = 0; i < t->nctx; i++)
 		if (t->nic_fds[i + 1].revents & POLLIN)
 			take_events(t->ctx[i]);
@@ -154,37 +153,22 @@ static void *watch(void *arg)
 	struct rdma *t = arg;
 	uint64_t looked = 0;
 
-	while (!atomic_load(&t->nics_stop))
+	while (!atomic_load(&t->watcher.stop))
 		wait_for(t, look_at_nics(t, &looked) ? LOOK_MS : -1);
 	return NULL;
 }
 
 int rdma_nics_start(struct rdma *t, struct te_err *err)
 {
-	int r;
-
 	t->nic_fds = calloc(t->nctx + 1, sizeof(*t->nic_fds));
-	t->nics_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (!t->nic_fds || t->nics_wake < 0)
-		return te_fail(err, -ENOMEM, "out of memory or descriptors");
-	r = te_thread_start(&t->watcher, "te-rdma-nics", watch, t);
-	if (r)
-		return te_fail(err, r, "cannot start a thread: %s", strerror(-r));
-	t->has_watcher = true;
-	return 0;
+	if (!t->nic_fds)
+		return te_fail(err, -ENOMEM, "out of memory");
+	return rdma_thread_start(t, &t->watcher, "te-rdma-nics", watch, err);
 }
 
 void rdma_nics_stop(struct rdma *t)
 {
-	if (t->has_watcher) {
-		atomic_store(&t->nics_stop, true);
-		eventfd_write(t->nics_wake, 1);
-		pthread_join(t->watcher, NULL);
-		t->has_watcher = false;
-	}
-	if (t->nics_wake >= 0)
-		close(t->nics_wake);
-	t->nics_wake = -1;
+	rdma_thread_stop(&t->watcher);
 	free(t->nic_fds);
 	t->nic_fds = NULL;
 }

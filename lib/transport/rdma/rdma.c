@@ -4,13 +4,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "host/topo.h"
 
 #define FLUSH_WAIT (2 * TE_NSEC_PER_SEC) /* for what is in flight when the engine closes */
 
-/* ---- open --------------------------------------------------------------------------------- */
+/* ---- name, matrix and NICs ----------------------------------------------------------------- */
 
 /* Our server name in NIC paths; with MC_RDMA_BIND_ADDRESS that address and the port of the name. */
 static void name_server(struct rdma *t)
@@ -84,6 +85,41 @@ static int open_nics(struct rdma *t, struct te_err *err)
 			   : te_fail(err, why.code, "%s", why.msg);
 }
 
+/* ---- threads ------------------------------------------------------------------------------- */
+
+int rdma_thread_start(struct rdma *t, struct rdma_thread *thread, const char *name,
+		      void *(*run)(void *t), struct te_err *err)
+{
+	int r;
+
+	thread->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (thread->wake < 0)
+		return te_fail(err, -errno, "cannot make an eventfd: %s", strerror(errno));
+	r = te_thread_start(&thread->id, name, run, t);
+	if (r)
+		return te_fail(err, r, "cannot start a thread: %s", strerror(-r));
+	thread->running = true;
+	return 0;
+}
+
+void rdma_thread_stop(struct rdma_thread *thread)
+{
+	if (!thread->running)
+		return;
+	atomic_store(&thread->stop, true);
+	eventfd_write(thread->wake, 1);
+	pthread_join(thread->id, NULL);
+	thread->running = false;
+}
+
+static void close_wake(struct rdma_thread *thread)
+{
+	if (thread->wake >= 0)
+		close(thread->wake);
+}
+
+/* ---- open --------------------------------------------------------------------------------- */
+
 static int start(struct rdma *t, struct te_err *err)
 {
 	int r = read_matrix(t, err);
@@ -124,7 +160,7 @@ static int rdma_open(const struct te_transport_env *env, struct te_transport **o
 		return te_fail(err, -ENOMEM, "out of memory");
 	t->base.ops = &te_transport_rdma;
 	t->base.env = env;
-	t->wake = t->reaper_wake = t->nics_wake = -1;
+	t->watcher.wake = t->janitor.wake = t->reaper.wake = -1;
 	pthread_rwlock_init(&t->gate, NULL);
 	pthread_mutex_init(&t->peers_lock, NULL);
 	pthread_mutex_init(&t->retired_lock, NULL);
@@ -175,7 +211,7 @@ static void rdma_close(struct te_transport *base)
 
 	end_nics(t);
 	rdma_nics_stop(t);
-	rdma_janitor_stop(t);
+	rdma_thread_stop(&t->janitor);
 	for (struct rdma_peer *p = t->peers; p; p = p->next)
 		rdma_peer_join(p);
 	end_nics(t); /* what connectors have made meanwhile */
@@ -186,15 +222,14 @@ static void rdma_close(struct te_transport *base)
 		rdma_peer_free(t->peers);
 		t->peers = next;
 	}
-	rdma_reaper_stop(t);
+	rdma_thread_stop(&t->reaper);
 	wait_for_flushes(t);
 	te_regions_each(base->env->regions, forget_keys, base);
 	for (size_t i = 0; i < t->nctx; i++)
 		rdma_ctx_close(t->ctx[i]);
-	if (t->wake >= 0)
-		close(t->wake);
-	if (t->reaper_wake >= 0)
-		close(t->reaper_wake);
+	close_wake(&t->watcher);
+	close_wake(&t->janitor);
+	close_wake(&t->reaper);
 	te_matrix_free(t->matrix);
 	pthread_cond_destroy(&t->bye_cond);
 	pthread_mutex_destroy(&t->bye_lock);

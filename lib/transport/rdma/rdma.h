@@ -119,7 +119,7 @@ struct rdma_ctx {
 	struct ibv_pd *pd;
 	struct rdma_cq *cqs;
 	unsigned ncqs;
-	int max_wr, max_sge, rd_atomic, init_rd_atomic;
+	int max_wr, max_sge, max_cqe, rd_atomic, init_rd_atomic;
 	uint64_t max_msg, max_mr;
 	unsigned nqp;			/* of an endpoint; ... to here */
 	_Atomic int max_inline;
@@ -246,9 +246,8 @@ void rdma_ep_retire(struct rdma_ep *ep, const struct te_err *why, const struct t
 void rdma_ep_return_lost(struct rdma_ep *ep);
 /* Destroys those that have nothing in flight any more, force: all. May take a second for each. true: some are left. */
 bool rdma_ep_reap(struct rdma *t, bool force);
-/* The thread that does so. Once it is stopped, what is left is the caller's to reap. */
+/* t->reaper, which does so. Once it is stopped, what is left is the caller's to reap. */
 int rdma_reaper_start(struct rdma *t, struct te_err *err);
-void rdma_reaper_stop(struct rdma *t);
 
 /* Posts as many of the chain as there is room for; returns the rest. 0 slices posted and rest: no room, or not
    ready, or, with status -EMSGSIZE in the first one, it is in more pieces than there ever is room for. */
@@ -396,17 +395,27 @@ void rdma_connect(struct rdma_peer *p);
 
 char *rdma_handshake(struct te_transport *t, enum te_rpc_type type, const char *body, size_t len);
 
-/* ---- threads: nics.c, janitor.c; bye.c ---- */
+/* ---- threads: rdma.c; nics.c, janitor.c, bye.c ---- */
+
+/* One that sleeps on an eventfd, until it is stopped. */
+struct rdma_thread {
+	pthread_t id;
+	bool running;
+	_Atomic bool stop;
+	int wake;			/* eventfd, of the transport's whole life: others write to it */
+};
+int rdma_thread_start(struct rdma *t, struct rdma_thread *thread, const char *name, void *(*run)(void *t),
+		      struct te_err *err);
+void rdma_thread_stop(struct rdma_thread *thread);
 
 /* Takes events of NICs, and looks at those that are down. */
 int rdma_nics_start(struct rdma *t, struct te_err *err);
 void rdma_nics_stop(struct rdma *t);
 
 int rdma_janitor_start(struct rdma *t, struct te_err *err);
-void rdma_janitor_stop(struct rdma *t);
 /* Until all farewells are said. */
 void rdma_byes_wait(struct rdma *t);
-/* There is work in flight (or something to reap): look after it. Cheap when it is awake already. */
+/* There is something to look after: work in flight, a peer. Cheap when it is awake already. */
 void rdma_janitor_wake(struct rdma *t);
 /* ep was retired: tells a te peer so, in a thread of its own, then calls rdma_unfence() for each of peers (one job each,
    counted by the caller: those with WRITEs that were in flight). */
@@ -426,20 +435,13 @@ struct rdma {
 	pthread_mutex_t peers_lock;
 	struct rdma_peer *peers;
 
-	pthread_t watcher;		/* nics.c */
-	bool has_watcher;
-	int nics_wake;			/* eventfd: look at a NIC that went down, or end */
-	struct pollfd *nic_fds;		/* the watcher's: that, and each NIC's events */
+	struct rdma_thread watcher;	/* nics.c; woken to look at a NIC that went down */
+	struct pollfd *nic_fds;		/* the watcher's: its eventfd, and each NIC's events */
 
-	pthread_t janitor;
-	bool has_janitor;
-	int wake;			/* eventfd */
-	_Atomic bool asleep, stop;
+	struct rdma_thread janitor;
+	_Atomic bool asleep;		/* the janitor */
 
-	pthread_t reaper;
-	bool has_reaper;
-	int reaper_wake;		/* eventfd */
-	_Atomic bool reaper_stop, nics_stop;
+	struct rdma_thread reaper;	/* retire.c */
 	pthread_mutex_t retired_lock;
 	struct rdma_ep *retired;
 

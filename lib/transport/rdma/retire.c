@@ -66,7 +66,7 @@ static void queue_retired(struct rdma_ep *ep)
 	t->retired = ep;
 	pthread_mutex_unlock(&t->retired_lock);
 	atomic_fetch_add(&t->retires, 1);
-	eventfd_write(t->reaper_wake, 1);
+	eventfd_write(t->reaper.wake, 1);
 }
 
 static void to_err(struct ibv_qp *qp)
@@ -186,13 +186,13 @@ bool rdma_ep_reap(struct rdma *t, bool force)
 static void *reaper(void *arg)
 {
 	struct rdma *t = arg;
-	struct pollfd fd = { .fd = t->reaper_wake, .events = POLLIN };
+	struct pollfd fd = { .fd = t->reaper.wake, .events = POLLIN };
 	bool some = false;
 	eventfd_t count;
 
-	while (!atomic_load(&t->reaper_stop)) {
+	while (!atomic_load(&t->reaper.stop)) {
 		poll(&fd, 1, some ? RDMA_TICK_MS : -1);
-		eventfd_read(t->reaper_wake, &count);
+		eventfd_read(t->reaper.wake, &count);
 		some = rdma_ep_reap(t, false);
 	}
 	return NULL;
@@ -200,24 +200,5 @@ static void *reaper(void *arg)
 
 int rdma_reaper_start(struct rdma *t, struct te_err *err)
 {
-	int r;
-
-	t->reaper_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (t->reaper_wake < 0)
-		return te_fail(err, -errno, "cannot make an eventfd: %s", strerror(errno));
-	r = te_thread_start(&t->reaper, "te-rdma-reap", reaper, t);
-	if (r)
-		return te_fail(err, r, "cannot start a thread: %s", strerror(-r));
-	t->has_reaper = true;
-	return 0;
-}
-
-void rdma_reaper_stop(struct rdma *t)
-{
-	if (!t->has_reaper)
-		return;
-	atomic_store(&t->reaper_stop, true);
-	eventfd_write(t->reaper_wake, 1);
-	pthread_join(t->reaper, NULL);
-	t->has_reaper = false;
+	return rdma_thread_start(t, &t->reaper, "te-rdma-reap", reaper, err);
 }
