@@ -5,9 +5,7 @@ load ../lib/servers
 
 # Three files whose lengths fit to nothing.
 setup() {
-	te_setup
-	F=$(realpath "$T")/srv
-	mkdir "$F"
+	te_setup_files
 	head -c 3145729 /dev/zero >"$F/a"
 	head -c 513 /dev/zero >"$F/b"
 	head -c 2100007 /dev/zero >"$F/c"
@@ -17,19 +15,6 @@ teardown() { te_teardown; }
 files() { te-register nvmeof disk0 "$F/a" "$F/b" "$F/c" >/dev/null; }
 on() { run -0 --separate-stderr te-bench --segment-id=nvmeof/disk0 --json "$@"; }
 verified() { check_json '.cases | all(.errors == 0 and .verify.mismatches == 0 and .verify.checked_bytes == .bytes)'; }
-
-# fails STATUS REGEX LINES OPTION...: no result of worth, so many lines on standard error, the last with that text.
-fails() {
-	run "-$1" --separate-stderr timeout 60 te-bench "${@:4}"
-	[ "$(wc -l <<<"$stderr")" = "$3" ] && [[ $(tail -n 1 <<<"$stderr") =~ $2 ]] ||
-		{ echo "te-bench ${*:4}: $output $stderr"; return 1; }
-}
-
-# mounted FILE HOST PATH: as te-mount there does.
-mounted() {
-	te-meta get mooncake/nvmeof/disk0 | jq -c --arg f "$1" --arg h "$2" --arg p "$3" \
-		'(.buffers[] | select(.file_path == $f) | .local_path_map)[$h] = $p' | te-meta put mooncake/nvmeof/disk0
-}
 
 whole() { # whole KIND: registered in that store, filled, read, written
 	store "$1"
@@ -83,8 +68,8 @@ whole() { # whole KIND: registered in that store, filled, read, written
 	run -1 --separate-stderr te-bench --segment-id=disk0 --verify --bytes=4K --block-size=4K
 	[[ $stderr == *stale*'not written since?'* ]]
 	target r -n memory
-	fails 1 "'memory'.*te-target --pattern" 1 --segment-id=memory --pattern --requests=1
-	fails 2 '--pattern needs' 1 --self --pattern
+	fails "'memory'*te-target --pattern" te-bench --segment-id=memory --pattern --requests=1
+	usage '--pattern needs' te-bench --self --pattern
 }
 
 @test "a byte changed behind te's back is found where it is" {
@@ -102,12 +87,12 @@ whole() { # whole KIND: registered in that store, filled, read, written
 	files
 	on --protocol=nvmeof --require-transport=nvmeof --requests=10
 	check_json '.cases[0].path[0].transport == "nvmeof"'
-	for p in tcp shm; do fails 1 "'disk0'" 1 --segment-id=disk0 --protocol=$p --requests=1; done
-	fails 1 'by nvmeof, not by the required tcp' 1 --segment-id=disk0 --require-transport=tcp --requests=1
+	for p in tcp shm; do fails "'disk0'" te-bench --segment-id=disk0 --protocol=$p --requests=1; done
+	fails 'by nvmeof, not by the required tcp' te-bench --segment-id=disk0 --require-transport=tcp --requests=1
 	target r -n memory
-	fails 1 "'memory'.*nvmeof" 1 --segment-id=memory --protocol=nvmeof --requests=1
-	fails 1 'by shm, not by the required nvmeof' 1 --segment-id=memory --require-transport=nvmeof --requests=1
-	fails 2 '--self excludes --protocol=nvmeof' 1 --self --protocol=nvmeof
+	fails "'memory'*nvmeof" te-bench --segment-id=memory --protocol=nvmeof --requests=1
+	fails 'by shm, not by the required nvmeof' te-bench --segment-id=memory --require-transport=nvmeof --requests=1
+	usage '--self excludes --protocol=nvmeof' te-bench --self --protocol=nvmeof
 	# One of each in one run; and what forces a transport is about memory.
 	run -0 --separate-stderr te-bench --segment-id=memory,disk0 --json --operation=write --verify --requests=400
 	verified
@@ -118,19 +103,19 @@ whole() { # whole KIND: registered in that store, filled, read, written
 @test "one line for what cannot be opened" {
 	store http
 	files
-	fails 1 "no segment 'nvmeof/none' in $MC_METADATA_SERVER" 1 --segment-id=nvmeof/none --requests=1
-	fails 1 "no segment 'none' .*nvmeof/none" 1 --segment-id=none --requests=1
-	fails 1 "'nvmeof/disk0': segments of files need a metadata store" 1 -m P2PHANDSHAKE --segment-id=nvmeof/disk0 --requests=1
+	fails "no segment 'nvmeof/none' in $MC_METADATA_SERVER" te-bench --segment-id=nvmeof/none --requests=1
+	fails "no segment 'none' *nvmeof/none" te-bench --segment-id=none --requests=1
+	fails "'nvmeof/disk0': segments of files need a metadata store" te-bench -m P2PHANDSHAKE --segment-id=nvmeof/disk0 --requests=1
 	te-register ram --protocol=tcp later >/dev/null
-	fails 1 "segment 'later' has no buffers" 1 --segment-id=later --requests=1
+	fails "segment 'later' has no buffers" te-bench --segment-id=later --requests=1
 	te-register -n elsewhere nvmeof there "$F/a" >/dev/null
-	fails 1 "'there'.*file '$F/a' has no path on this host.*te-mount" 1 --segment-id=there --requests=1
+	fails "'there'*file '$F/a' has no path on this host*te-mount" te-bench --segment-id=there --requests=1
 	# Some files are good; the run ends before it begins all the same.
 	mv "$F/c" "$F/d"
-	fails 1 "'disk0'.*'$F/c': No such file" 1 --segment-id=disk0 --requests=1
+	fails "'disk0'*'$F/c': No such file" te-bench --segment-id=disk0 --requests=1
 	cp "$F/d" "$F/c"
 	echo >>"$F/c"
-	fails 1 "'$F/c' has 2100008 bytes, but 2100007 were registered" 1 --segment-id=disk0 --requests=1
+	fails "'$F/c' has 2100008 bytes, but 2100007 were registered" te-bench --segment-id=disk0 --requests=1
 }
 
 @test "a thousand files" {
@@ -230,7 +215,7 @@ cut_off() { # cut_off WORD COMMAND...
 	mkdir "$T/mnt"
 	for f in a b c; do
 		cp "$F/$f" "$T/mnt/$f"
-		mounted "$F/$f" node2 "$T/mnt/$f"
+		mounted disk0 "$F/$f" node2 "$T/mnt/$f"
 	done
 	for n in node1 node1:15123 node2 node2:15123; do
 		on -n "$n" --pattern --operation=write --verify --bytes=5M
@@ -240,7 +225,7 @@ cut_off() { # cut_off WORD COMMAND...
 		[ "$(te-meta ls)" = mooncake/nvmeof/disk0 ]
 	done
 	run ! cmp -s "$F/a" "$T/mnt/a"
-	fails 1 'has no path on this host' 1 --segment-id=disk0 -n node3 --requests=1
+	fails 'has no path on this host' te-bench --segment-id=disk0 -n node3 --requests=1
 	# Beside a target of that name too.
 	target r -n node2
 	on -n node2 --operation=write --verify --bytes=1M

@@ -8,16 +8,6 @@ teardown() { te_teardown; }
 
 DESC='{"buffers":[{"addr":4096,"length":1048576,"name":"n"}],"name":"n","protocol":"tcp","tcp_data_port":15329,"tcp_proto_version":2,"timestamp":"2026-11-29 23:12:23.964523"}'
 
-usage() { # usage WORD COMMAND...: exit 2, one line with the word
-	local word=$1
-	shift
-	run -2 --separate-stderr "$@"
-	echo "$stderr"
-	[ -z "$output" ]
-	[ "$(wc -l <<<"$stderr")" = 1 ]
-	[[ $stderr == te-meta:*$word* ]]
-}
-
 @test "control characters of others reach neither lines nor terminals" {
 	local nasty=$'mooncake/rpc_meta/x\e[31m\nmooncake/ram/forged\u009b'
 	store http

@@ -10,24 +10,6 @@ setup() {
 }
 teardown() { te_teardown; }
 
-usage() { # usage WORD COMMAND...: exit 2, one line with the word
-	local word=$1
-	shift
-	run -2 --separate-stderr "$@"
-	assert_equal "$output" ''
-	assert_equal "$(wc -l <<<"$stderr")" 1
-	[[ $stderr == te-topo:*$word* ]] || { echo "$stderr"; return 1; }
-}
-
-fails() { # fails WORD COMMAND...: exit 1, one line with the word
-	local word=$1
-	shift
-	run -1 --separate-stderr "$@"
-	assert_equal "$output" ''
-	assert_equal "$(wc -l <<<"$stderr")" 1
-	[[ $stderr == te-topo:*$word* ]] || { echo "$stderr"; return 1; }
-}
-
 matrix() { # matrix FILTER EXPECTED [OPTION...]: of the published matrix
 	local filter=$1 want=$2
 	shift 2

@@ -56,3 +56,9 @@ store_start_etcd() {
 		--initial-cluster "default=http://127.0.0.1:$peer" "$@"
 }
 store_serves_etcd() { curl -sf "http://127.0.0.1:$STORE_PORT/health" | grep -q true; }
+
+# mounted NAME FILE HOST PATH: in segment nvmeof/NAME, as te-mount on HOST does it.
+mounted() {
+	te-meta get "mooncake/nvmeof/$1" | jq -c --arg f "$2" --arg h "$3" --arg p "$4" \
+		'(.buffers[] | select(.file_path == $f) | .local_path_map)[$h] = $p' | te-meta put "mooncake/nvmeof/$1"
+}

@@ -23,6 +23,13 @@ te_setup() {
 	: >>"$T/pids"
 }
 
+# And $F, a directory for files of segments, by the path that te gives it.
+te_setup_files() {
+	te_setup
+	F=$(realpath "$T")/srv
+	mkdir "$F"
+}
+
 te_teardown() {
 	local pid
 	while read -r pid; do
@@ -127,6 +134,37 @@ murder() {
 	kill -KILL "$pid"
 	wait "$pid" 2>/dev/null || true
 }
+
+# refused STATUS WORD COMMAND...: ends with STATUS and says nothing but one line with the word (a pattern).
+refused() {
+	run "-$1" --separate-stderr "${@:3}"
+	[ -z "$output" ] && [ "$(wc -l <<<"$stderr")" = 1 ] && [[ $stderr == te-*:*$2* ]] ||
+		{ echo "${*:3}: $output $stderr"; return 1; }
+}
+usage() { refused 2 "$@"; }
+fails() { refused 1 "$@"; }
+
+# at_once N FUNCTION: FUNCTION 1 to FUNCTION N at the same moment, and all succeed.
+at_once() {
+	local i bad=0 pids=()
+	for ((i = 1; i <= $1; i++)); do
+		"$2" "$i" >/dev/null 2>"$T/at_once.$i" 3>&- &
+		pids+=($!)
+	done
+	for i in "${pids[@]}"; do wait "$i" || bad=1; done
+	[ "$bad" = 0 ] || { cat "$T"/at_once.*; return 1; }
+}
+
+# as_nobody COMMAND...: as a user who is not root, behind let_nobody_in. The build may lie where only root can go: a copy.
+as_nobody() {
+	[ "$(id -u)" = 0 ] || { "$@"; return; }
+	mkdir -p "$T/nobody"
+	cp "$(command -v "$1")" "$T/nobody/"
+	chmod -R a+rX "$T/nobody"
+	set -- "$T/nobody/$1" "${@:2}"
+	(cd / && setpriv --reuid=65534 --regid=65534 --clear-groups "$@")
+}
+let_nobody_in() { chmod 755 "$BATS_RUN_TMPDIR" "$T"; }
 
 # check_json FILTER [FILE]: the filter is true of the document (default: $output of `run`).
 check_json() {
