@@ -111,14 +111,17 @@ int file_segment_edit(struct te_meta *m, const char *key, const struct desc_edit
 	return c.rc < 0 ? rc : explain(m, key, rc, err);
 }
 
-const char *file_segment_host(const struct cli *cli, char buf[256])
+int file_segment_host(const struct cli *cli, char buf[256], const char **host, struct te_err *err)
 {
-	if (cli->name && *cli->name)
-		return cli->name;
-	if (gethostname(buf, 255) != 0)
-		buf[0] = '\0';
-	buf[255] = '\0';
-	return buf;
+	buf[0] = buf[255] = '\0';
+	*host = cli->name && *cli->name ? cli->name : gethostname(buf, 255) == 0 ? buf : "";
+	if (!**host)
+		return te_fail(err, -EINVAL, "this host has no name: give --local-server-name");
+	if (!file_segment_is_text(*host))
+		return te_fail(err, -EINVAL, "the server name '%s' is not UTF-8", *host);
+	if (!te_server_name_ok(*host))
+		return te_fail(err, -EINVAL, "'%s' is not a name, host or host:port", *host);
+	return 0;
 }
 
 struct te_desc_buffer *file_segment_file(const struct te_desc *d, const char *file_path)

@@ -16,8 +16,9 @@ const char *file_segment_name(const struct te_meta *m, const char *key);
 int file_segment_load(struct te_meta *m, const char *key, struct te_desc **out, char tag[TE_META_TAG_MAX], struct te_err *err);
 int file_segment_edit(struct te_meta *m, const char *key, const struct desc_edit *edit, struct te_desc **out, struct te_err *err);
 
-/* Whose entry of local_path_map it is: -n, else the host name; "" when there is none. buf is for the latter. */
-const char *file_segment_host(const struct cli *cli, char buf[256]);
+/* Whose entry of local_path_map it is: -n, else the host name, for which buf is. -EINVAL: there is none, or no engine could
+   have that name. */
+int file_segment_host(const struct cli *cli, char buf[256], const char **host, struct te_err *err);
 /* The buffer with that file_path; NULL. */
 struct te_desc_buffer *file_segment_file(const struct te_desc *d, const char *file_path);
 /* host's entry in local_path_map; NULL. */

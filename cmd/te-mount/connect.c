@@ -38,10 +38,9 @@ struct work {
 
 /* ---- what it is about --------------------------------------------------------------------- */
 
-static int add_place(struct work *w, const struct te_desc_buffer *b)
+static void add_place(struct work *w, const struct te_desc_buffer *b)
 {
 	w->places[w->nplaces++] = (struct place){ .file_path = b->file_path, .length = b->length };
-	return 0;
 }
 
 static int choose_files(struct work *w, struct te_err *err)
@@ -369,7 +368,7 @@ static void undo(struct work *w)
 }
 
 /* What is known without doing anything. */
-static int plan(struct work *w)
+static void plan(struct work *w)
 {
 	struct report *r = &w->report;
 	const struct fabric_target *t = &w->target;
@@ -381,8 +380,7 @@ static int plan(struct work *w)
 			    t->trsvcid);
 	report_step(r, there ? "use" : "connect", "%s at %s %s, port %s%s%s", t->nqn, t->transport,
 		    t->traddr, t->trsvcid, there ? ": " : "", w->ctrl.name);
-	report_step(r, "find", "its block device, in %.3g s at most",
-		    w->c->timeout_s < 0 ? 30 : w->c->timeout_s);
+	report_step(r, "find", "its block device, in %.3g s at most", w->c->timeout_s);
 	if (mounts_at(w->mount_point, &m))
 		report_step(r, "use", "%s (%s) at %s, if that is it", m.source, m.fstype, m.target);
 	else
@@ -393,7 +391,6 @@ static int plan(struct work *w)
 			    w->mount_point, w->places[i].length);
 		report_step(r, "publish", "%s for %s", w->places[i].file_path, w->c->host);
 	}
-	return 0;
 }
 
 static int run(struct work *w, struct te_err *err)
@@ -404,8 +401,10 @@ static int run(struct work *w, struct te_err *err)
 
 	if (!rc)
 		rc = choose_mount_point(w, err);
+	if (!rc && w->c->dry_run)
+		plan(w);
 	if (rc || w->c->dry_run)
-		return rc ? rc : plan(w);
+		return rc;
 	rc = begin_entry(w, err);
 	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps) && !rc; i++)
 		rc = steps[i](w, err);
@@ -440,7 +439,7 @@ int verb_connect(struct cmd *c)
 	c->stop = cli_signals();
 	if (c->stop < 0)
 		return CLI_FAIL;
-	w.limit = limit_in(c->timeout_s < 0 ? 30 : c->timeout_s, c->stop);
+	w.limit = limit_in(c->timeout_s, c->stop);
 	if (run(&w, &err))
 		status = cli_error(&err);
 	else

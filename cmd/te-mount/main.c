@@ -312,12 +312,10 @@ static int find_segment(struct cmd *c, const char *given)
 	status = desc_store_open(&c->cli, &c->conf, true, &c->meta);
 	if (status != CLI_OK)
 		return status;
-	if (file_segment_key(c->meta, given, &c->key, &err))
+	if (file_segment_key(c->meta, given, &c->key, &err) ||
+	    file_segment_host(&c->cli, c->host_name, &c->host, &err))
 		return cli_fail(CLI_USAGE, "%s", err.msg);
 	c->segment = c->key + strlen(te_meta_prefix(c->meta));
-	c->host = file_segment_host(&c->cli, c->host_name);
-	if (!*c->host || !file_segment_is_text(c->host))
-		return cli_fail(CLI_FAIL, "this host has no usable name; give --local-server-name");
 	return CLI_OK;
 }
 
@@ -332,8 +330,7 @@ int main(int argc, char **argv)
 			    "status NAME",
 		.doc = doc
 	};
-	struct cmd c = { .timeout_s = -1,
-			 .stop = -1,
+	struct cmd c = { .stop = -1,
 			 .target = { .trsvcid = "4420",
 				     .fast_io_fail_tmo = 5,
 				     .reconnect_delay = 2,
@@ -347,6 +344,8 @@ int main(int argc, char **argv)
 		return cli_fail(CLI_FAIL, "out of memory");
 	cli_parse(&argp, argc, argv, &c.cli, &p);
 	verb = choose(&p);
+	if (c.timeout_s == 0)
+		c.timeout_s = verb == verb_status ? 5 : 30;
 	c.print = c.cli.json ? &print_json : &print_text;
 	status = find_segment(&c, c.args[verb == verb_status ? 1 : 0]);
 	if (status == CLI_OK)

@@ -91,13 +91,13 @@ int publish(struct cmd *c, const struct place *places, size_t n, bool dry, struc
 	return file_segment_edit(c->meta, c->key, &edit, NULL, err);
 }
 
-static bool is_wanted(const struct change *ch, const char *file_path)
+bool is_wanted(const char *const *files, size_t n, const char *file_path)
 {
-	for (size_t i = 0; i < ch->n; i++) {
-		if (strcmp(ch->files[i], file_path) == 0)
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(files[i], file_path) == 0)
 			return true;
 	}
-	return ch->n == 0;
+	return n == 0;
 }
 
 static int unmap_all(void *arg, struct te_desc *d, struct te_err *err)
@@ -107,8 +107,10 @@ static int unmap_all(void *arg, struct te_desc *d, struct te_err *err)
 
 	(void)err;
 	for (size_t i = 0; i < d->nbuffers; i++) {
-		if (d->buffers[i].file_path && is_wanted(ch, d->buffers[i].file_path))
-			changed |= file_segment_unmap(&d->buffers[i], ch->c->host);
+		struct te_desc_buffer *b = &d->buffers[i];
+
+		if (b->file_path && is_wanted(ch->files, ch->n, b->file_path))
+			changed |= file_segment_unmap(b, ch->c->host);
 	}
 	return changed;
 }
@@ -139,7 +141,7 @@ static char *absolute(const char *path)
 
 static int check_local(const struct cmd *c, const struct place *p, struct te_err *err)
 {
-	const struct limit l = limit_in(c->timeout_s < 0 ? 30 : c->timeout_s, c->stop);
+	const struct limit l = limit_in(c->timeout_s, c->stop);
 	const struct look_at at = { .path = p->local_path };
 	struct seen seen;
 	int rc;

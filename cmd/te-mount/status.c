@@ -11,7 +11,6 @@
 
 /* Processes that look at files, at one time. */
 enum { LOOKERS = 32 };
-static const double patience_s = 5;
 
 static void say(struct buffer_state *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void say(struct buffer_state *b, const char *fmt, ...)
@@ -219,7 +218,7 @@ int verb_status(struct cmd *c)
 		b->length = d->buffers[s.n].length;
 		b->local_path = te_desc_file_here(d, &d->buffers[s.n], c->host, c->host);
 	}
-	look_at_files(&s, c->timeout_s < 0 ? patience_s : c->timeout_s);
+	look_at_files(&s, c->timeout_s);
 	judge(&s, c);
 	c->print->status(&s);
 	free(s.buffers);

@@ -62,7 +62,7 @@ struct cmd {				/* on main's stack */
 	size_t nargs;
 	bool connect, unmount, all, no_check, dry_run, read_only;
 	const char *fstype, *options, *path_in_fs;
-	double timeout_s;		/* < 0: not given */
+	double timeout_s;
 	struct fabric_target target;
 
 	struct te_conf conf;

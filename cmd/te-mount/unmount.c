@@ -189,6 +189,20 @@ static int check_files(const struct work *w, struct te_err *err)
 	return rc;
 }
 
+static void report_unpublished(struct work *w)
+{
+	const char *host = w->c->host;
+
+	for (size_t i = 0; i < w->desc->nbuffers; i++) {
+		const struct te_desc_buffer *b = &w->desc->buffers[i];
+		const char *path = b->file_path ? file_segment_mapped(b, host) : NULL;
+
+		if (path && is_wanted(w->files, w->nfiles, b->file_path))
+			report_step(&w->report, "unpublish", "%s is %s on %s", b->file_path, path,
+				    host);
+	}
+}
+
 static int run(struct work *w, struct te_err *err)
 {
 	struct cmd *c = w->c;
@@ -212,17 +226,8 @@ static int run(struct work *w, struct te_err *err)
 	if (rc || !w->desc)
 		return rc;
 	rc = unpublish(c, w->files, w->nfiles, c->dry_run, err);
-	for (size_t i = 0; i < w->desc->nbuffers && rc > 0; i++) {
-		const struct te_desc_buffer *b = &w->desc->buffers[i];
-		const char *path = b->file_path ? file_segment_mapped(b, c->host) : NULL;
-		bool wanted = w->nfiles == 0;
-
-		for (size_t f = 0; f < w->nfiles && path; f++)
-			wanted |= strcmp(w->files[f], b->file_path) == 0;
-		if (path && wanted)
-			report_step(&w->report, "unpublish", "%s is %s on %s", b->file_path, path,
-				    c->host);
-	}
+	if (rc > 0)
+		report_unpublished(w);
 	return rc < 0 ? rc : 0;
 }
 
@@ -240,7 +245,7 @@ int verb_unmount(struct cmd *c)
 	c->stop = cli_signals();
 	if (c->stop < 0)
 		return CLI_FAIL;
-	w.limit = limit_in(c->timeout_s < 0 ? 30 : c->timeout_s, c->stop);
+	w.limit = limit_in(c->timeout_s, c->stop);
 	if (run(&w, &err))
 		status = *err.msg ? cli_error(&err) : CLI_FAIL;
 	else

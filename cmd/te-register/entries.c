@@ -39,13 +39,16 @@ uint64_t entry_bytes(const struct entry *e)
 	return total;
 }
 
+const char *server_of(const struct te_desc *d)
+{
+	const char *server = d->server_name ? d->server_name : d->name;
+
+	return server ? server : "";
+}
+
 const char *entry_server(const struct entry *e)
 {
-	const char *server = e->desc ? e->desc->server_name : NULL;
-
-	if (!server && e->desc)
-		server = e->desc->name;
-	return server ? server : "";
+	return e->desc ? server_of(e->desc) : "";
 }
 
 static int by_text(const void *a, const void *b)
@@ -274,9 +277,10 @@ static int may_remove_files(struct cmd *c, const struct entry *e, struct te_err 
 	const char *name = entry_name(c->meta, e), *server = entry_server(e), *host;
 	char buf[256], list[256];
 
-	host = file_segment_host(&c->cli, buf);
 	if (c->force || !e->desc)
 		return 0;
+	if (file_segment_host(&c->cli, buf, &host, err))
+		return -EINVAL;
 	if (*server && strcmp(server, host) != 0)
 		return te_fail(err, -EPERM,
 			       "'%s' has files of '%s', and this is '%s': remove it there, or here "

@@ -28,13 +28,6 @@ __attribute__((format(printf, 2, 3))) static void note(struct plan *p, const cha
 	strings_add(&p->notes, text);
 }
 
-static const char *server_of(const struct te_desc *d)
-{
-	const char *server = d->server_name ? d->server_name : d->name;
-
-	return server ? server : "";
-}
-
 static int set_text(char **member, const char *text, struct te_err *err)
 {
 	char *copy = strdup(text);
@@ -280,16 +273,14 @@ int verb_nvmeof(struct cmd *c)
 {
 	struct te_err err = { 0 };
 	char buf[256], *key;
-	const char *host = file_segment_host(&c->cli, buf);
-	int status, rc;
+	const char *host;
+	int status, rc = file_segment_host(&c->cli, buf, &host, &err);
 
-	if (!*host)
-		return cli_fail(CLI_USAGE, "this host has no name: give --local-server-name");
-	if (!file_segment_is_text(host))
-		return cli_fail(CLI_USAGE, "--local-server-name '%s' is not UTF-8", host);
-	rc = file_segment_key(c->meta, c->args.v[0], &key, &err);
+	if (!rc)
+		rc = file_segment_key(c->meta, c->args.v[0], &key, &err);
 	if (rc)
 		return cli_fail(rc == -EINVAL ? CLI_USAGE : CLI_FAIL, "%s", err.msg);
+	check_new_name(file_segment_name(c->meta, key));
 	status = register_files(c, key, host);
 	free(key);
 	return status;

@@ -194,12 +194,11 @@ static const char *check_name(struct cmd *c)
 
 	if (strncmp(name, "ram/", 4) == 0)
 		name += 4;
-	if (!*name)
-		cli_usage(NULL, "a segment's name is not empty");
 	if (strchr(name, '/'))
 		cli_usage(NULL, "the name of a RAM segment has no '/': '%s'", name);
-	if (!file_segment_is_text(name))
-		cli_usage(NULL, "the name '%s' is not UTF-8", name);
+	check_new_name(name);
+	if (!te_server_name_ok(name))
+		cli_usage(NULL, "'%s' is not a name, host or host:port", name);
 	return name;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "desc_store.h"
+#include "file_segment.h"
 #include "verb.h"
 
 enum { KEY_REPLACE = 0x100, KEY_DRY_RUN, KEY_FORCE, KEY_DEVICE, KEY_MATRIX };
@@ -100,6 +101,18 @@ static const struct verb *find_verb(const struct cmd *c)
 	verb_takes(v, c->force, REMOVE, "force");
 	verb_takes(v, c->dry_run, NVMEOF | RAM | REMOVE, "dry-run");
 	return v;
+}
+
+void check_new_name(const char *name)
+{
+	if (!*name)
+		cli_usage(NULL, "a segment's name is not empty");
+	if (!file_segment_is_text(name))
+		cli_usage(NULL, "the name '%s' is not UTF-8", name);
+	for (const char *p = name; *p; p++)
+		if (*p == ',' || (unsigned char)*p < ' ' || *p == 0x7f)
+			cli_usage(NULL, "a segment's name has no comma nor control character: '%s'",
+				  name);
 }
 
 int main(int argc, char **argv)

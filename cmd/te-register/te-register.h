@@ -32,6 +32,7 @@ const char *entry_name(const struct te_meta *m, const struct entry *e);
 /* "nvmeof" or "ram", by its key. */
 const char *entry_kind(const struct te_meta *m, const struct entry *e);
 uint64_t entry_bytes(const struct entry *e);
+const char *server_of(const struct te_desc *d);   /* "": not said */
 const char *entry_server(const struct entry *e); /* "": not said */
 /* All hosts of all local_path_map, each once, sorted. */
 void entry_hosts(const struct entry *e, struct strings *out);
@@ -48,6 +49,9 @@ int files_open(char *const *names, size_t n, struct file **out);
 void files_clear(struct file *v, size_t n);
 /* Is path, here, one of them under another name? NULL: no, or nobody knows. */
 const struct file *files_same(const struct file *v, size_t n, const char *path);
+
+/* A usage error, and the end, unless a new segment may have that name: te-bench and others take lists of names. */
+void check_new_name(const char *name);
 
 /* ---- the verbs ---------------------------------------------------------------------------- */
 

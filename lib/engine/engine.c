@@ -25,6 +25,20 @@ struct wish { /* what local_server_name asks for */
 	bool has_host, has_port;
 };
 
+/* What has a '/' is no address, and no port is in it. */
+static bool split_name(const char *name, struct wish *w)
+{
+	return strchr(name, '/') ||
+	       te_addr_split(name, w->host, sizeof(w->host), &w->port, &w->has_port);
+}
+
+bool te_server_name_ok(const char *name)
+{
+	struct wish w;
+
+	return *name && split_name(name, &w);
+}
+
 static int read_name(struct te_engine *e, const char *given, struct wish *w, struct te_err *err)
 {
 	char own[256];
@@ -32,8 +46,7 @@ static int read_name(struct te_engine *e, const char *given, struct wish *w, str
 	if (given && *given) {
 		e->name = te_strdup(given);
 		w->has_host = true;
-		if (!strchr(given, '/') &&
-		    !te_addr_split(given, w->host, sizeof(w->host), &w->port, &w->has_port))
+		if (!split_name(given, w))
 			return te_fail(err, -EINVAL, "'%s' is not a name, host or host:port",
 				       given);
 	} else {

@@ -50,6 +50,8 @@ struct te_engine_options {
  * MC_LEGACY_RPC_PORT_BINDING. -ENOTSUP: a forced transport that this build has not.
  */
 int te_engine_open(struct te_engine **out, const struct te_engine_options *opt, struct te_err *err);
+/* May an engine have it as its local_server_name? Not "", ":", "a:b:c", "a:0" and the like (-EINVAL of te_engine_open()). */
+bool te_server_name_ok(const char *name);
 /* Cancels what is in flight, takes our entries out of the store, joins all threads. No other call
    may run or follow. Buffers still registered are unregistered. Where the kernel does not end what it was asked
    to do with files, within MC_TRANSFER_TIMEOUT + 5 s: the log says so, the engine's memory and threads stay, and

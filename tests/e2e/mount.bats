@@ -4,9 +4,7 @@ load ../lib/te
 load ../lib/servers
 
 setup() {
-	te_setup
-	F=$(realpath "$T")/srv
-	mkdir "$F"
+	te_setup_files
 	truncate -s 8192 "$F/a" "$F/b" "$F/copy"
 	truncate -s 512 "$F/short"
 }
@@ -15,24 +13,6 @@ teardown() {
 	te_teardown
 }
 
-usage() { # usage WORD COMMAND...: exit 2, one line with the word
-	local word=$1
-	shift
-	run -2 --separate-stderr "$@"
-	echo "$stderr"
-	[ -z "$output" ]
-	[ "$(wc -l <<<"$stderr")" = 1 ]
-	[[ $stderr == te-mount:*$word* ]]
-}
-fails() { # fails WORD COMMAND...: exit 1, one line with the word, nothing else
-	local word=$1
-	shift
-	run -1 --separate-stderr "$@"
-	echo "$stderr"
-	[ -z "$output" ]
-	[ "$(wc -l <<<"$stderr")" = 1 ]
-	[[ $stderr == te-mount:*$word* ]]
-}
 registered() { te-register -q --local-server-name=storage nvmeof disk0 "$F/a" "$F/b" >/dev/null; }
 # map FILE: who has it where.
 map() { te-meta get mooncake/nvmeof/disk0 | jq -cS --arg f "$F/$1" '.buffers[] | select(.file_path == $f) | .local_path_map'; }
@@ -68,6 +48,11 @@ TARGET=(--connect --transport=tcp --traddr=127.0.0.1 --nqn=nqn.x)
 	usage '--unmount does not take --no-check' te-mount --no-check --unmount a
 	usage 'not empty' te-mount / b c
 	usage 'not the key of a segment of files' te-mount mooncake/ram/x b c
+	for n in a:b:c : '[' a:0; do
+		usage "not a name" te-mount -n "$n" a b c
+		usage "not a name" te-mount -n "$n" status a
+		usage "not a name" te-mount -n "$n" --unmount a
+	done
 	usage 'at most 223 characters' te-mount --connect --transport=tcp --traddr=1.2.3.4 --nqn="$(printf 'x%.0s' {1..224})" a b c
 }
 
@@ -209,7 +194,7 @@ would publish     $F/b for h1"
 	run -0 te-mount -n h1 --json status disk0
 	check_json '(.buffers | length) == 70 and ([.buffers[].local_length] == [range(1; 71) * 512])'
 	[ "$(id -u)" = 0 ] || return 0
-	chmod 755 "$BATS_RUN_TMPDIR" "$T"
+	let_nobody_in
 	chmod 600 "$F/f7"
 	run -1 as_nobody te-mount -n h1 --json status disk0
 	check_json '[.buffers[] | select(.ok | not) | .problem] == ["cannot read it: Permission denied"]'
@@ -235,19 +220,11 @@ would publish     $F/b for h1"
 	check_json '[.buffers[] | select(tostring | contains("another file of"))] | length == 68'
 }
 
-# The build may lie where only root can go: a copy that anybody can run.
-as_nobody() {
-	cp "$(command -v "$1")" "$T/nobody-$1"
-	chmod 755 "$T/nobody-$1"
-	set -- "$T/nobody-$1" "${@:2}"
-	(cd / && setpriv --reuid=65534 --regid=65534 --clear-groups "$@")
-}
-
 @test "not root: said before anything is done; what needs none works" {
 	[ "$(id -u)" = 0 ] || skip 'runs as another user from the beginning'
 	store http
 	registered
-	chmod 755 "$BATS_RUN_TMPDIR" "$T"
+	let_nobody_in
 	run -1 --separate-stderr as_nobody te-mount "${TARGET[@]}" disk0 "$F/a" "$T/mnt"
 	[[ $stderr == *'needs root: connecting and mounting' ]]
 	[ ! -e "$T/mnt" ]
@@ -291,24 +268,16 @@ as_nobody() {
 }
 
 concurrent() { # concurrent KIND
-	local i pids=()
+	add() { te-mount -n "host$1" disk0 "$F/a" "$F/copy"; }
+	take_back() { te-mount -n "host$1" --unmount disk0; }
 	store "$1"
 	registered
-	for i in {1..32}; do
-		te-mount -n "host$i" disk0 "$F/a" "$F/copy" >/dev/null 2>"$T/mount.$i" 3>&- &
-		pids+=($!)
-	done
-	for i in "${pids[@]}"; do wait "$i" || { cat "$T"/mount.* && return 1; }; done
+	at_once 32 add
 	assert_equal "$(map a | jq length)" 33
 	[ "$(map a | jq -r 'del(.storage) | [.[]] | unique[]')" = "$F/copy" ]
 	te-register -n storage nvmeof disk0 "$F/a" "$F/b" >/dev/null
 	assert_equal "$(map a | jq length)" 33
-	pids=()
-	for i in {1..32}; do
-		te-mount -n "host$i" --unmount disk0 >/dev/null 2>"$T/mount.$i" 3>&- &
-		pids+=($!)
-	done
-	for i in "${pids[@]}"; do wait "$i" || { cat "$T"/mount.* && return 1; }; done
+	at_once 32 take_back
 	assert_equal "$(map a)" "{\"storage\":\"$F/a\"}"
 }
 @test "32 hosts at once: http" { concurrent http; }

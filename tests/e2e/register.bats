@@ -4,44 +4,16 @@ load ../lib/te
 load ../lib/servers
 
 setup() {
-	te_setup
-	F=$(realpath "$T")/srv
-	mkdir "$F"
+	te_setup_files
 	truncate -s 8192 "$F/a"
 	truncate -s 4097 "$F/b"
 	truncate -s 512 "$F/c"
 }
 teardown() { te_teardown; }
 
-usage() { # usage WORD COMMAND...: exit 2, one line with the word
-	local word=$1
-	shift
-	run -2 --separate-stderr "$@"
-	echo "$stderr"
-	[ -z "$output" ]
-	[ "$(wc -l <<<"$stderr")" = 1 ]
-	[[ $stderr == te-register:*$word* ]]
-}
-
-fails() { # fails WORD COMMAND...: exit 1, one line with the word, nothing else
-	local word=$1
-	shift
-	run -1 --separate-stderr "$@"
-	echo "$stderr"
-	[ -z "$output" ]
-	[ "$(wc -l <<<"$stderr")" = 1 ]
-	[[ $stderr == te-register:*$word* ]]
-}
-
 raw() { te-meta get "mooncake/$1"; }
 value() { raw "nvmeof/$1" | jq -c "$2"; }
 seed() { te-meta put "mooncake/nvmeof/$1" "$2"; }
-
-# What te-mount does on other hosts.
-mounted() { # mounted NAME FILE HOST PATH
-	raw "nvmeof/$1" | jq -c --arg f "$2" --arg h "$3" --arg p "$4" \
-		'(.buffers[] | select(.file_path == $f) | .local_path_map)[$h] = $p' | te-meta put "mooncake/nvmeof/$1"
-}
 
 @test "usage errors" {
 	export MC_METADATA_SERVER=http://127.0.0.1:1
@@ -68,6 +40,15 @@ mounted() { # mounted NAME FILE HOST PATH
 	usage 'not the key of a segment of files' te-register nvmeof mooncake/ram/x "$F/a"
 	usage 'UTF-8' te-register nvmeof $'\377' "$F/a"
 	usage 'UTF-8' te-register nvmeof -n $'\377' n "$F/a"
+	for n in a:b:c : '[' a:0; do
+		usage 'host:port' te-register nvmeof -n "$n" n "$F/a"
+		usage 'host:port' te-register ram "$n"
+	done
+	# te-bench and others take lists of names.
+	for n in a,b $'a\nb' $'a\x7f'; do
+		usage 'no comma nor control character' te-register nvmeof "$n" "$F/a"
+		usage 'no comma nor control character' te-register ram "$n"
+	done
 }
 
 @test "without a store: exit 2 and the reason" {
@@ -162,8 +143,10 @@ form() {
 
 @test "a file that cannot be read is said" {
 	store http
+	let_nobody_in
+	as_nobody te-register nvmeof d "$F/b" >/dev/null
 	chmod 0 "$F/a"
-	fails 'Permission denied' setpriv --reuid=65534 --regid=65534 --clear-groups env PATH="$PATH" te-register -m "$MC_METADATA_SERVER" nvmeof d "$F/a"
+	fails "'$F/a': Permission denied" as_nobody te-register nvmeof d "$F/a"
 }
 
 @test "a block device has the length of the device" {
@@ -283,17 +266,12 @@ again() {
 
 # All at once, each with a file of its own: nobody's is lost.
 crowd() {
-	local i pids=() bad=0
+	local i
+	add() { te-register nvmeof -n node1 disk0 "$F/f$1"; }
 	store "$1"
 	for i in {1..32}; do truncate -s "$((i * 512))" "$F/f$i"; done
 	te-register nvmeof -n node1 disk0 "$F/a" >/dev/null
-	for i in {1..32}; do
-		te-register nvmeof -n node1 disk0 "$F/f$i" >/dev/null 2>"$T/crowd$i.err" 3>&- &
-		pids+=($!)
-	done
-	for i in "${pids[@]}"; do wait "$i" || bad=1; done
-	cat "$T"/crowd*.err
-	[ "$bad" = 0 ]
+	at_once 32 add
 	[ "$(value disk0 '[.buffers[].file_path] | length')" = 33 ]
 	[ "$(value disk0 '[.buffers[].file_path] | unique | length')" = 33 ]
 	[ "$(value disk0 '[.buffers[].length] | add')" = $((8192 + 512 * 32 * 33 / 2)) ]
@@ -304,13 +282,9 @@ crowd() {
 
 # And with names of their own: one entry each, and then one list of all.
 @test "32 hosts at the same moment, each its own segment" {
-	local i pids=()
+	add() { te-register nvmeof -n "node$1" "disk$1" "$F/a"; }
 	store http
-	for i in {1..32}; do
-		te-register nvmeof -n "node$i" "disk$i" "$F/a" >/dev/null 3>&- &
-		pids+=($!)
-	done
-	for i in "${pids[@]}"; do wait "$i"; done
+	at_once 32 add
 	run -0 te-register --json list
 	check_json '(.segments | length) == 32 and ([.segments[].server_name] | unique | length) == 32'
 }
