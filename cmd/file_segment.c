@@ -124,6 +124,54 @@ int file_segment_host(const struct cli *cli, char buf[256], const char **host, s
 	return 0;
 }
 
+/* Takes "//" and "/./" out, and a '/' at the end. */
+static void tidy(char *path)
+{
+	char *to = path;
+
+	for (const char *from = path; *from;) {
+		size_t len = strcspn(from + 1, "/");
+
+		if (len && !(len == 1 && from[1] == '.')) {
+			memmove(to, from, len + 1);
+			to += len + 1;
+		}
+		from += len + 1;
+	}
+	if (to == path)
+		*to++ = '/';
+	*to = '\0';
+}
+
+static bool goes_up(const char *path)
+{
+	const char *up = path;
+
+	while ((up = strstr(up, "/..")) && up[3] && up[3] != '/')
+		up += 3;
+	return up;
+}
+
+char *file_segment_path(const char *name)
+{
+	char *cwd = *name == '/' ? strdup("") : getcwd(NULL, 0), *path = NULL, *real;
+
+	if (!*name)
+		errno = ENOENT;
+	else if (cwd && asprintf(&path, "%s/%s", cwd, name) < 0)
+		path = NULL;
+	free(cwd);
+	if (!path)
+		return NULL;
+	real = goes_up(path) ? realpath(path, NULL) : NULL;
+	if (!real) {
+		tidy(path);
+		return path;
+	}
+	free(path);
+	return real;
+}
+
 struct te_desc_buffer *file_segment_file(const struct te_desc *d, const char *file_path)
 {
 	for (size_t i = 0; i < d->nbuffers; i++)

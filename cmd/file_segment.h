@@ -19,6 +19,11 @@ int file_segment_edit(struct te_meta *m, const char *key, const struct desc_edit
 /* Whose entry of local_path_map it is: -n, else the host name, for which buf is. -EINVAL: there is none, or no engine could
    have that name. */
 int file_segment_host(const struct cli *cli, char buf[256], const char **host, struct te_err *err);
+/*
+ * A path as it is published, which means the same wherever an engine is started: as given, absolute and tidy. Only where it goes
+ * up, and all of it is there, are links followed, since "/a/link/../b" is not "/a/b". malloc'ed; NULL: errno.
+ */
+char *file_segment_path(const char *name);
 /* The buffer with that file_path; NULL. */
 struct te_desc_buffer *file_segment_file(const struct te_desc *d, const char *file_path);
 /* host's entry in local_path_map; NULL. */

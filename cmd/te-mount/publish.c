@@ -125,20 +125,6 @@ int unpublish(struct cmd *c, const char *const *files, size_t n, bool dry, struc
 
 /* ---- te-mount NAME FILE_PATH LOCAL_PATH --------------------------------------------------- */
 
-/* What is published has to mean the same wherever an engine is started. */
-static char *absolute(const char *path)
-{
-	char *cwd, *whole = NULL;
-
-	if (*path == '/')
-		return strdup(path);
-	cwd = getcwd(NULL, 0);
-	if (!cwd || asprintf(&whole, "%s/%s", cwd, path) < 0)
-		whole = NULL;
-	free(cwd);
-	return whole;
-}
-
 static int check_local(const struct cmd *c, const struct place *p, struct te_err *err)
 {
 	const struct limit l = limit_in(c->timeout_s, c->stop);
@@ -176,7 +162,7 @@ static int add(struct cmd *c, struct place *p, struct report *r, struct te_err *
 int verb_add(struct cmd *c)
 {
 	struct report r = { .segment = c->segment, .host = c->host, .dry_run = c->dry_run };
-	struct place p = { .file_path = c->args[1], .local_path = absolute(c->args[2]) };
+	struct place p = { .file_path = c->args[1], .local_path = file_segment_path(c->args[2]) };
 	struct te_err err = { 0 };
 	int status = CLI_OK;
 

@@ -13,59 +13,6 @@
 #include "file_segment.h"
 #include "te-register.h"
 
-/* Takes "//" and "/./" out, and a '/' at the end. */
-static void tidy(char *path)
-{
-	char *to = path;
-
-	for (const char *from = path; *from;) {
-		size_t len = strcspn(from + 1, "/");
-
-		if (len && !(len == 1 && from[1] == '.')) {
-			memmove(to, from, len + 1);
-			to += len + 1;
-		}
-		from += len + 1;
-	}
-	if (to == path)
-		*to++ = '/';
-	*to = '\0';
-}
-
-static bool goes_up(const char *path)
-{
-	const char *up = path;
-
-	while ((up = strstr(up, "/..")) && up[3] && up[3] != '/')
-		up += 3;
-	return up;
-}
-
-/*
- * The name under which others will ask for the file: as given and absolute. Only where it goes up
- * are links followed, since
- * "/a/link/../b" is not "/a/b". malloc'ed; NULL: errno.
- */
-static char *absolute(const char *name)
-{
-	char *cwd = *name == '/' ? strdup("") : getcwd(NULL, 0), *path = NULL, *real;
-
-	if (!*name)
-		errno = ENOENT;
-	else if (cwd && asprintf(&path, "%s/%s", cwd, name) < 0)
-		path = NULL;
-	free(cwd);
-	if (!path)
-		return NULL;
-	if (goes_up(path)) {
-		real = realpath(path, NULL);
-		free(path);
-		return real;
-	}
-	tidy(path);
-	return path;
-}
-
 static int measure(int fd, const struct stat *st, uint64_t *out)
 {
 	*out = (uint64_t)st->st_size;
@@ -140,7 +87,7 @@ static bool open_one(const char *name, struct file *v, size_t n)
 	struct file *f = &v[n];
 	const char *reason;
 
-	f->path = absolute(name);
+	f->path = file_segment_path(name);
 	reason = f->path ? look_at(f) : strerror(errno);
 	if (reason) {
 		cli_fail(CLI_FAIL, "cannot register '%s': %s", f->path ? f->path : name, reason);
