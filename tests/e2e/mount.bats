@@ -90,7 +90,9 @@ TARGET=(--connect --transport=tcp --traddr=127.0.0.1 --nqn=nqn.x)
 	store http
 	registered
 	cd "$F"
-	te-mount disk0 "$F/a" copy
+	te-mount --no-check disk0 "$F/a" ../none/later
+	assert_equal "$(map a | jq -r --arg h "$(hostname)" '.[$h]')" "$F/../none/later"
+	te-mount disk0 "$F/a" .//copy
 	assert_equal "$(map a | jq -r --arg h "$(hostname)" '.[$h]')" "$F/copy"
 	run -1 te-mount --json status disk0
 	check_json ".host == \"$(hostname)\" and [.buffers[].ok] == [true, false]"
